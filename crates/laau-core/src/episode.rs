@@ -1,0 +1,301 @@
+//! Episodes: what happens to a policy.
+
+use crate::error::{Error, expect_finite, expect_length};
+use crate::problem::{Dimensions, Problem};
+
+/// One episode: the contexts of its steps and its budgets, borrowed from an [`Episodes`] set.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Episode<'a> {
+    context_len: usize,
+    contexts: &'a [f64],
+    budgets: &'a [f64],
+}
+
+impl<'a> Episode<'a> {
+    /// An episode of `contexts.len() / context_len` steps.
+    ///
+    /// # Errors
+    /// [`Error::WrongLength`] for no steps or an incomplete last one, [`Error::NotFinite`], or [`Error::Negative`] for a
+    /// budget.
+    pub fn new(contexts: &'a [f64], context_len: usize, budgets: &'a [f64]) -> Result<Self, Error> {
+        let steps = contexts.len().checked_div(context_len).unwrap_or(0).max(1);
+        expect_length("contexts", contexts, steps * context_len.max(1))?;
+        expect_finite("contexts", contexts)?;
+        expect_finite("budgets", budgets)?;
+        match budgets.iter().position(|b| *b < 0.0) {
+            Some(index) => Err(Error::Negative {
+                what: "budgets",
+                index,
+                value: budgets[index],
+            }),
+            None => Ok(Self {
+                context_len,
+                contexts,
+                budgets,
+            }),
+        }
+    }
+
+    /// Number of steps `N`.
+    #[must_use]
+    pub fn horizon(&self) -> usize {
+        self.contexts.len() / self.context_len
+    }
+
+    /// The context of one step.
+    #[must_use]
+    pub fn context(&self, step: usize) -> &'a [f64] {
+        &self.contexts[step * self.context_len..][..self.context_len]
+    }
+
+    /// The contexts of all steps, one after the other.
+    #[must_use]
+    pub fn contexts(&self) -> &'a [f64] {
+        self.contexts
+    }
+
+    /// Length of one context.
+    #[must_use]
+    pub fn context_len(&self) -> usize {
+        self.context_len
+    }
+
+    /// The budgets `B`.
+    #[must_use]
+    pub fn budgets(&self) -> &'a [f64] {
+        self.budgets
+    }
+}
+
+/// A set of episodes of one horizon, in two flat tables.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Episodes {
+    horizon: usize,
+    context_len: usize,
+    budget_len: usize,
+    contexts: Vec<f64>,
+    budgets: Vec<f64>,
+}
+
+impl Episodes {
+    /// A set of episodes from flat tables: `contexts` is episode × step × context, `budgets` is episode × budget.
+    ///
+    /// # Errors
+    /// [`Error::WrongLength`] when the tables do not fit each other, [`Error::NotFinite`], or [`Error::Negative`] for a
+    /// budget.
+    pub fn new(
+        horizon: usize,
+        context_len: usize,
+        budget_len: usize,
+        contexts: Vec<f64>,
+        budgets: Vec<f64>,
+    ) -> Result<Self, Error> {
+        for (what, size) in [
+            ("a horizon", horizon),
+            ("a context", context_len),
+            ("the budgets", budget_len),
+        ] {
+            if size == 0 {
+                return Err(Error::WrongLength {
+                    what,
+                    expected: 1,
+                    found: 0,
+                });
+            }
+        }
+        let count = budgets.len() / budget_len;
+        expect_length("budgets", &budgets, count * budget_len)?;
+        expect_length("contexts", &contexts, count * horizon * context_len)?;
+        expect_finite("contexts", &contexts)?;
+        expect_finite("budgets", &budgets)?;
+        match budgets.iter().position(|b| *b < 0.0) {
+            Some(index) => Err(Error::Negative {
+                what: "budgets",
+                index,
+                value: budgets[index],
+            }),
+            None => Ok(Self {
+                horizon,
+                context_len,
+                budget_len,
+                contexts,
+                budgets,
+            }),
+        }
+    }
+
+    /// Number of episodes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.budgets.len() / self.budget_len
+    }
+
+    /// Whether there is no episode.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.budgets.is_empty()
+    }
+
+    /// Number of steps of every episode.
+    #[must_use]
+    pub fn horizon(&self) -> usize {
+        self.horizon
+    }
+
+    /// Length of one context.
+    #[must_use]
+    pub fn context_len(&self) -> usize {
+        self.context_len
+    }
+
+    /// Number of budgets.
+    #[must_use]
+    pub fn budget_len(&self) -> usize {
+        self.budget_len
+    }
+
+    /// All contexts, episode × step × context.
+    #[must_use]
+    pub fn contexts(&self) -> &[f64] {
+        &self.contexts
+    }
+
+    /// All budgets, episode × budget.
+    #[must_use]
+    pub fn budgets(&self) -> &[f64] {
+        &self.budgets
+    }
+
+    /// One episode.
+    #[must_use]
+    pub fn get(&self, index: usize) -> Episode<'_> {
+        let width = self.horizon * self.context_len;
+        Episode {
+            context_len: self.context_len,
+            contexts: &self.contexts[index * width..][..width],
+            budgets: &self.budgets[index * self.budget_len..][..self.budget_len],
+        }
+    }
+
+    /// All episodes in order.
+    #[must_use]
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Episode<'_>> + Clone {
+        (0..self.len()).map(|index| self.get(index))
+    }
+
+    /// The episodes at the given positions, in that order.
+    #[must_use]
+    pub fn select(&self, indices: &[usize]) -> Self {
+        let mut contexts = Vec::with_capacity(indices.len() * self.horizon * self.context_len);
+        let mut budgets = Vec::with_capacity(indices.len() * self.budget_len);
+        for &index in indices {
+            let episode = self.get(index);
+            contexts.extend_from_slice(episode.contexts);
+            budgets.extend_from_slice(episode.budgets);
+        }
+        Self {
+            contexts,
+            budgets,
+            ..*self
+        }
+    }
+
+    /// Checks that a problem can be played on these episodes: sizes fit, and every budget pays the lower bound of every
+    /// step.
+    ///
+    /// # Errors
+    /// [`Error::WrongLength`] or [`Error::BudgetTooSmall`].
+    pub fn check(&self, problem: &dyn Problem) -> Result<(), Error> {
+        let Dimensions { budgets, context, .. } = problem.dimensions();
+        if self.context_len != context {
+            return Err(Error::WrongLength {
+                what: "a context",
+                expected: context,
+                found: self.context_len,
+            });
+        }
+        if self.budget_len != budgets {
+            return Err(Error::WrongLength {
+                what: "the budgets",
+                expected: budgets,
+                found: self.budget_len,
+            });
+        }
+        let mut least = vec![0.0; budgets];
+        problem.reserve(self.horizon, &mut least);
+        for (index, &budget) in self.budgets.iter().enumerate() {
+            let resource = index % budgets;
+            if budget < least[resource] {
+                return Err(Error::BudgetTooSmall {
+                    episode: index / budgets,
+                    resource,
+                    budget,
+                    least: least[resource],
+                    horizon: self.horizon,
+                });
+            }
+        }
+        self.contexts
+            .chunks_exact(context)
+            .try_for_each(|context| problem.check_context(context))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::problems::WeightedFairness;
+
+    fn two_episodes(budgets: [f64; 2]) -> Result<Episodes, Error> {
+        Episodes::new(3, 1, 1, vec![0.1, 0.2, 0.3, 0.4, 0.5, 0.6], budgets.to_vec())
+    }
+
+    #[test]
+    fn a_set_gives_back_its_episodes() {
+        let set = two_episodes([30.0, 40.0]).unwrap();
+        assert_eq!(set.len(), 2);
+        let second = set.get(1);
+        assert_eq!(
+            (second.horizon(), second.context(2), second.budgets()),
+            (3, &[0.6][..], &[40.0][..])
+        );
+        assert_eq!(set.select(&[1, 1]).budgets(), [40.0, 40.0]);
+    }
+
+    #[test]
+    fn bad_tables_are_refused_with_a_word() {
+        let check = |result: Result<Episodes, Error>, expected: &str| {
+            assert_eq!(result.unwrap_err().to_string(), expected)
+        };
+        check(
+            two_episodes([30.0, -1.0]),
+            "expected a non-negative value for budgets[1], found -1",
+        );
+        check(
+            two_episodes([30.0, f64::NAN]),
+            "expected a finite value for budgets[1], found NaN",
+        );
+        check(
+            Episodes::new(3, 1, 1, vec![0.0; 5], vec![1.0; 2]),
+            "expected 6 values for contexts, found 5",
+        );
+        check(
+            Episodes::new(0, 1, 1, vec![], vec![]),
+            "expected 1 values for a horizon, found 0",
+        );
+    }
+
+    #[test]
+    fn a_budget_below_the_least_is_refused() {
+        let problem = WeightedFairness::paper();
+        assert_eq!(two_episodes([3.0, 40.0]).unwrap().check(&problem), Ok(()));
+        assert_eq!(
+            two_episodes([40.0, 2.9])
+                .unwrap()
+                .check(&problem)
+                .unwrap_err()
+                .to_string(),
+            "episode 1: budget 2.9 of resource 0 is below 3, the least that 3 steps use"
+        );
+    }
+}

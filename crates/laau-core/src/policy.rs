@@ -1,0 +1,102 @@
+//! Policies decide; observations are all they see.
+
+use crate::error::Error;
+use crate::solver::Exactness;
+
+/// What an online policy may know when it decides. The future cannot be expressed.
+#[derive(Debug, Clone, Copy)]
+pub struct Observation<'a> {
+    /// The current step, from 0.
+    pub step: usize,
+    /// The number of steps of the episode.
+    pub horizon: usize,
+    /// The contexts of the steps up to and including this one, one after the other.
+    pub contexts: &'a [f64],
+    /// Length of one context.
+    pub context_len: usize,
+    /// The budgets at the start of the episode.
+    pub budgets: &'a [f64],
+    /// What remains of them, rounded down.
+    pub remaining: &'a [f64],
+    /// What this step may use: the remaining budgets less the reserve of the steps to come, rounded down.
+    pub available: &'a [f64],
+}
+
+impl<'a> Observation<'a> {
+    /// The context of this step.
+    #[must_use]
+    pub fn context(&self) -> &'a [f64] {
+        &self.contexts[self.step * self.context_len..]
+    }
+
+    /// The number of steps after this one.
+    #[must_use]
+    pub fn steps_left(&self) -> usize {
+        self.horizon - 1 - self.step
+    }
+
+    /// Whether this is the last step.
+    #[must_use]
+    pub fn is_last(&self) -> bool {
+        self.step + 1 == self.horizon
+    }
+}
+
+/// An online policy: immutable, shared between threads; the state of an episode lives in the [`Agent`] it opens.
+pub trait Policy: Send + Sync {
+    /// The name in tables and on the command line.
+    fn name(&self) -> &str;
+
+    /// Opens an agent for one episode.
+    fn begin(&self) -> Box<dyn Agent + '_>;
+}
+
+/// A policy at work on one episode.
+pub trait Agent {
+    /// Decides one step: writes an action that is in the box and uses at most what is available.
+    ///
+    /// Steps come in order, each once.
+    ///
+    /// # Errors
+    /// Whatever keeps the policy from deciding; the driver then takes the lower corner and counts a failure.
+    fn decide(&mut self, observation: &Observation<'_>, action: &mut [f64]) -> Result<(), Error>;
+
+    /// The price of each budget behind the last decision, if the policy has one.
+    fn multiplier(&self) -> Option<&[f64]> {
+        None
+    }
+
+    /// How often the named projection had to pull this policy's action in.
+    fn projections(&self) -> usize {
+        0
+    }
+}
+
+impl<P: Policy + ?Sized> Policy for Box<P> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn begin(&self) -> Box<dyn Agent + '_> {
+        (**self).begin()
+    }
+}
+
+/// Counts of exact and approximate gradients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+pub struct GradientCounts {
+    /// Exact ones.
+    pub exact: u64,
+    /// Substitutes, at kinks and for singular systems.
+    pub approximate: u64,
+}
+
+impl GradientCounts {
+    /// Counts one more.
+    pub fn add(&mut self, exactness: Exactness) {
+        match exactness {
+            Exactness::Exact => self.exact += 1,
+            Exactness::Approximate { .. } => self.approximate += 1,
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! What is optimised: a cost, a usage, a box.
+
+use crate::error::Error;
+
+/// The sizes of a problem.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+pub struct Dimensions {
+    /// Number of actions `d` chosen at each step.
+    pub actions: usize,
+    /// Number of budgets `M`.
+    pub budgets: usize,
+    /// Length of the context revealed at each step.
+    pub context: usize,
+}
+
+/// An online problem with strict budgets: at each step an action `x` in a box costs `l(x, c)` and uses `g(x, c)`.
+///
+/// Three properties are asked of every implementation, and checked by [`crate::conformance`]:
+///
+/// 1. `l(·, c)` and every `g_m(·, c)` are convex and twice differentiable on the box, and `g ≥ 0`.
+/// 2. The lower corner of the box uses, in every context, at most [`Problem::least_usage`]. The reserve is built on
+///    this: whoever keeps the reserve can always act.
+/// 3. `l + λᵀg` is strictly convex for every `λ > 0`, so that the action is unique.
+pub trait Problem: Send + Sync {
+    /// The name by which files and reports know the problem, for example `weighted-fairness`.
+    fn name(&self) -> &str;
+
+    /// The sizes of actions, budgets and contexts.
+    fn dimensions(&self) -> Dimensions;
+
+    /// Lower bounds of the actions, `d` of them.
+    fn lower(&self) -> &[f64];
+
+    /// Upper bounds of the actions, `d` of them.
+    fn upper(&self) -> &[f64];
+
+    /// The cost `l(x, c)`; reports show the utility, which is its negative.
+    fn cost(&self, action: &[f64], context: &[f64]) -> f64;
+
+    /// The usage `g(x, c)` of each budget.
+    fn usage(&self, action: &[f64], context: &[f64], out: &mut [f64]);
+
+    /// An upper bound, over all contexts, of the usage of the box's lower corner.
+    fn least_usage(&self, out: &mut [f64]);
+
+    /// Whether the problem is defined in a context, for example a weight that must not be negative.
+    ///
+    /// # Errors
+    /// Says what is wrong with the context. Lengths and NaN are checked before.
+    fn check_context(&self, context: &[f64]) -> Result<(), Error> {
+        let _ = context;
+        Ok(())
+    }
+
+    /// The usage that must stay for `steps_left` further steps, so that each can still take the lower corner.
+    ///
+    /// `reserve(k + 1) − reserve(k) ≥ least_usage` holds in exact arithmetic: [`Problem::least_usage`] is rounded up to
+    /// 32 significant bits, so that the product with any horizon below two million is exact.
+    fn reserve(&self, steps_left: usize, out: &mut [f64]) {
+        self.least_usage(out);
+        for value in out {
+            *value = round_up_to_32_bits(*value) * steps_left as f64;
+        }
+    }
+
+    /// The cost of each of several actions; `costs.len()` rows.
+    fn cost_batch(&self, actions: &[f64], contexts: &[f64], costs: &mut [f64]) {
+        let Dimensions {
+            actions: d, context, ..
+        } = self.dimensions();
+        for (row, cost) in costs.iter_mut().enumerate() {
+            *cost = self.cost(&actions[row * d..][..d], &contexts[row * context..][..context]);
+        }
+    }
+
+    /// The usage of each of several actions; `rows × M` values.
+    fn usage_batch(&self, actions: &[f64], contexts: &[f64], usages: &mut [f64]) {
+        let Dimensions {
+            actions: d,
+            budgets,
+            context,
+        } = self.dimensions();
+        for (row, usage) in usages.chunks_exact_mut(budgets).enumerate() {
+            self.usage(
+                &actions[row * d..][..d],
+                &contexts[row * context..][..context],
+                usage,
+            );
+        }
+    }
+}
+
+/// What a solver may rely on to save work. A wrong claim gives wrong answers; `conformance` checks it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Structure {
+    /// `∇²l` and every `∇²g_m` are diagonal.
+    pub diagonal_hessian: bool,
+    /// Every `g_m` is affine in the action: its Jacobian depends on the context alone.
+    pub affine_usage: bool,
+}
+
+/// A problem with the derivatives that KKT differentiation needs (all matrices row-major).
+pub trait SmoothProblem: Problem {
+    /// `∇_x l`, `d` values.
+    fn cost_gradient(&self, action: &[f64], context: &[f64], out: &mut [f64]);
+
+    /// `∇_x g`, `M × d`.
+    fn usage_jacobian(&self, action: &[f64], context: &[f64], out: &mut [f64]);
+
+    /// `∇_xx l + Σ_m weights_m ∇_xx g_m`, `d × d`.
+    fn lagrangian_hessian(&self, action: &[f64], context: &[f64], weights: &[f64], out: &mut [f64]);
+
+    /// `∇_c l`, as many values as the context has.
+    fn cost_context_gradient(&self, action: &[f64], context: &[f64], out: &mut [f64]);
+
+    /// `∇_c g`, `M × context`.
+    fn usage_context_jacobian(&self, action: &[f64], context: &[f64], out: &mut [f64]);
+
+    /// `∇_c (∇_x l + Σ_m weights_m ∇_x g_m)`, `d × context`.
+    fn lagrangian_mixed(&self, action: &[f64], context: &[f64], weights: &[f64], out: &mut [f64]);
+
+    /// What a solver may rely on.
+    fn structure(&self) -> Structure {
+        Structure::default()
+    }
+
+    /// The diagonal of [`SmoothProblem::lagrangian_hessian`]; asked for only under [`Structure::diagonal_hessian`].
+    fn lagrangian_hessian_diagonal(&self, action: &[f64], context: &[f64], weights: &[f64], out: &mut [f64]) {
+        let d = self.dimensions().actions;
+        let mut hessian = vec![0.0; d * d];
+        self.lagrangian_hessian(action, context, weights, &mut hessian);
+        for (i, value) in out.iter_mut().enumerate() {
+            *value = hessian[i * d + i];
+        }
+    }
+
+    /// The pullback of one step of an episode, for several rows at once: `out = ∇_x l − ∇_x gᵀ price`.
+    ///
+    /// `prices` (`rows × M`) is the gradient of the rest of the episode in the remaining budgets; spending lowers
+    /// them, hence the sign. `scale` multiplies the cost gradient. This is the `∂L/∂x_t` of the unrolled episode.
+    fn step_pullback_batch(
+        &self,
+        actions: &[f64],
+        contexts: &[f64],
+        prices: &[f64],
+        scale: f64,
+        scratch: &mut Vec<f64>,
+        out: &mut [f64],
+    ) {
+        let Dimensions {
+            actions: d,
+            budgets,
+            context,
+        } = self.dimensions();
+        scratch.resize(budgets * d, 0.0);
+        for (row, out) in out.chunks_exact_mut(d).enumerate() {
+            let x = &actions[row * d..][..d];
+            let c = &contexts[row * context..][..context];
+            self.cost_gradient(x, c, out);
+            self.usage_jacobian(x, c, scratch);
+            for value in out.iter_mut() {
+                *value *= scale;
+            }
+            for (jacobian_row, price) in scratch.chunks_exact(d).zip(&prices[row * budgets..][..budgets]) {
+                for (value, jacobian) in out.iter_mut().zip(jacobian_row) {
+                    *value -= price * jacobian;
+                }
+            }
+        }
+    }
+}
+
+/// Checks what every problem must satisfy before it is used: sizes and an ordered, finite box.
+///
+/// # Errors
+/// [`Error::InvalidProblem`] that names what is wrong.
+pub fn validate_problem(problem: &dyn Problem) -> Result<(), Error> {
+    let Dimensions {
+        actions,
+        budgets,
+        context,
+    } = problem.dimensions();
+    let invalid = |reason: String| Error::InvalidProblem {
+        problem: problem.name().to_owned(),
+        reason,
+    };
+    if actions == 0 || budgets == 0 || context == 0 {
+        return Err(invalid(format!(
+            "expected at least one action, budget and context entry, found {actions}, {budgets} and {context}"
+        )));
+    }
+    if problem.lower().len() != actions || problem.upper().len() != actions {
+        return Err(invalid(format!("expected {actions} lower and upper bounds")));
+    }
+    for (i, (lower, upper)) in problem.lower().iter().zip(problem.upper()).enumerate() {
+        if !(lower.is_finite() && upper.is_finite() && lower < upper) {
+            return Err(invalid(format!(
+                "expected finite bounds with lower < upper, found [{lower}, {upper}] for action {i}"
+            )));
+        }
+    }
+    let mut least = vec![0.0; budgets];
+    problem.least_usage(&mut least);
+    if let Some(m) = least.iter().position(|u| !(u.is_finite() && *u >= 0.0)) {
+        return Err(invalid(format!(
+            "expected a finite, non-negative least usage, found {} for budget {m}",
+            least[m]
+        )));
+    }
+    Ok(())
+}
+
+/// The smallest number of at most 32 significant bits that is not below `value` (`value ≥ 0`).
+fn round_up_to_32_bits(value: f64) -> f64 {
+    const DROPPED: u64 = (1 << 21) - 1;
+    let bits = value.to_bits();
+    if bits & DROPPED == 0 {
+        value
+    } else {
+        f64::from_bits((bits | DROPPED) + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounding_up_keeps_short_numbers_and_raises_long_ones() {
+        for exact in [0.0, 1.0, 0.5, 40.0, 1e6, 0.375] {
+            assert_eq!(round_up_to_32_bits(exact), exact);
+        }
+        for long in [0.1, 1.0 / 3.0, std::f64::consts::PI, 1e-300] {
+            let up = round_up_to_32_bits(long);
+            assert!(up >= long && up <= long * (1.0 + 1e-9), "{long} became {up}");
+            for k in 1..2000 {
+                let product = up * f64::from(k);
+                assert_eq!(f64::from(k).mul_add(up, -product), 0.0, "{k} × {up} is not exact");
+            }
+        }
+    }
+}

@@ -1,0 +1,516 @@
+//! The convex layer and its derivatives: `min_x l(x,c) + λᵀg(x,c)` subject to `g(x,c) ≤ b` and the box.
+
+use std::fmt;
+
+use crate::error::{Error, expect_length};
+use crate::problem::{Dimensions, Problem, SmoothProblem};
+
+/// What a layer is asked: one context, one multiplier per budget, one remaining budget (already less the reserve).
+#[derive(Debug, Clone, Copy)]
+pub struct Query<'a> {
+    /// The context `c`.
+    pub context: &'a [f64],
+    /// The multipliers `λ ≥ 0`.
+    pub multiplier: &'a [f64],
+    /// The budgets `b` that this step may use.
+    pub remaining: &'a [f64],
+}
+
+/// Several queries, row after row.
+#[derive(Debug, Clone, Copy)]
+pub struct Queries<'a> {
+    /// `rows × context`.
+    pub contexts: &'a [f64],
+    /// `rows × M`.
+    pub multipliers: &'a [f64],
+    /// `rows × M`.
+    pub remaining: &'a [f64],
+}
+
+impl<'a> Queries<'a> {
+    /// One of the queries.
+    #[must_use]
+    pub fn row(&self, row: usize, dimensions: Dimensions) -> Query<'a> {
+        let Dimensions { budgets, context, .. } = dimensions;
+        Query {
+            context: &self.contexts[row * context..][..context],
+            multiplier: &self.multipliers[row * budgets..][..budgets],
+            remaining: &self.remaining[row * budgets..][..budgets],
+        }
+    }
+}
+
+/// Which input of a query is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Input {
+    /// The context.
+    Context,
+    /// The multiplier.
+    Multiplier,
+    /// The remaining budget.
+    Remaining,
+}
+
+impl fmt::Display for Input {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Context => "context",
+            Self::Multiplier => "multiplier",
+            Self::Remaining => "remaining",
+        })
+    }
+}
+
+/// How a query ended. Whatever it says, the action is finite and inside the box.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Status {
+    /// The KKT conditions hold to the solver's tolerance, and the usage is at most the remaining budget, exactly.
+    Solved {
+        /// Iterations taken; 0 for a closed form.
+        iterations: u32,
+        /// The largest violation of a KKT condition, relative to the scale of its terms.
+        residual: f64,
+    },
+    /// Even the lower corner of the box uses more than what remains; the action is that corner.
+    Infeasible {
+        /// The first resource that falls short.
+        resource: usize,
+        /// By how much.
+        shortfall: f64,
+    },
+    /// The solver stopped short of its tolerance; the action is feasible all the same.
+    NotConverged {
+        /// Iterations taken.
+        iterations: u32,
+        /// The residual reached.
+        residual: f64,
+    },
+    /// An input was NaN or infinite, or a multiplier negative; the action is the lower corner.
+    Invalid {
+        /// Which input.
+        input: Input,
+        /// The position in it.
+        index: usize,
+        /// The value.
+        value: f64,
+    },
+}
+
+impl Status {
+    /// Whether the query was solved.
+    #[must_use]
+    pub fn is_solved(&self) -> bool {
+        matches!(self, Self::Solved { .. })
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Solved { iterations, residual } => {
+                write!(f, "solved in {iterations} iterations, residual {residual:.1e}")
+            }
+            Self::Infeasible { resource, shortfall } => {
+                write!(f, "infeasible: resource {resource} falls short by {shortfall}")
+            }
+            Self::NotConverged { iterations, residual } => {
+                write!(
+                    f,
+                    "not converged after {iterations} iterations, residual {residual:.1e}"
+                )
+            }
+            Self::Invalid { input, index, value } => write!(f, "invalid {input}[{index}]: {value}"),
+        }
+    }
+}
+
+/// Where a solver writes its answer to one query.
+#[derive(Debug)]
+pub struct SolutionMut<'a> {
+    /// The action `x`, `d` values.
+    pub action: &'a mut [f64],
+    /// The duals `μ` of the budgets, `M` values.
+    pub duals: &'a mut [f64],
+    /// The duals of the lower bounds, `d` values.
+    pub lower_duals: &'a mut [f64],
+    /// The duals of the upper bounds, `d` values.
+    pub upper_duals: &'a mut [f64],
+    /// How it ended.
+    pub status: &'a mut Status,
+}
+
+/// What a solver answered to one query.
+#[derive(Debug, Clone, Copy)]
+pub struct SolutionRef<'a> {
+    /// The action `x`.
+    pub action: &'a [f64],
+    /// The duals `μ` of the budgets.
+    pub duals: &'a [f64],
+    /// The duals of the lower bounds.
+    pub lower_duals: &'a [f64],
+    /// The duals of the upper bounds.
+    pub upper_duals: &'a [f64],
+    /// How it ended.
+    pub status: Status,
+}
+
+/// The answers to a number of queries, in flat tables that are allocated once.
+#[derive(Debug, Clone)]
+pub struct Solutions {
+    dimensions: Dimensions,
+    actions: Vec<f64>,
+    duals: Vec<f64>,
+    lower_duals: Vec<f64>,
+    upper_duals: Vec<f64>,
+    statuses: Vec<Status>,
+}
+
+impl Solutions {
+    /// Room for `rows` answers.
+    #[must_use]
+    pub fn new(dimensions: Dimensions, rows: usize) -> Self {
+        let Dimensions { actions, budgets, .. } = dimensions;
+        Self {
+            dimensions,
+            actions: vec![0.0; rows * actions],
+            duals: vec![0.0; rows * budgets],
+            lower_duals: vec![0.0; rows * actions],
+            upper_duals: vec![0.0; rows * actions],
+            statuses: vec![
+                Status::NotConverged {
+                    iterations: 0,
+                    residual: f64::INFINITY
+                };
+                rows
+            ],
+        }
+    }
+
+    /// The sizes these answers were made for.
+    #[must_use]
+    pub fn dimensions(&self) -> Dimensions {
+        self.dimensions
+    }
+
+    /// Number of answers.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.statuses.len()
+    }
+
+    /// All actions, `rows × d`.
+    #[must_use]
+    pub fn actions(&self) -> &[f64] {
+        &self.actions
+    }
+
+    /// All outcomes.
+    #[must_use]
+    pub fn statuses(&self) -> &[Status] {
+        &self.statuses
+    }
+
+    /// Everything at once, to write batched closed forms: actions, duals, lower duals, upper duals, statuses.
+    pub fn columns_mut(&mut self) -> SolutionColumns<'_> {
+        SolutionColumns {
+            actions: &mut self.actions,
+            duals: &mut self.duals,
+            lower_duals: &mut self.lower_duals,
+            upper_duals: &mut self.upper_duals,
+            statuses: &mut self.statuses,
+        }
+    }
+
+    /// One answer.
+    #[must_use]
+    pub fn row(&self, row: usize) -> SolutionRef<'_> {
+        let Dimensions {
+            actions: d,
+            budgets: m,
+            ..
+        } = self.dimensions;
+        SolutionRef {
+            action: &self.actions[row * d..][..d],
+            duals: &self.duals[row * m..][..m],
+            lower_duals: &self.lower_duals[row * d..][..d],
+            upper_duals: &self.upper_duals[row * d..][..d],
+            status: self.statuses[row],
+        }
+    }
+
+    /// One answer, to be written.
+    pub fn row_mut(&mut self, row: usize) -> SolutionMut<'_> {
+        let Dimensions {
+            actions: d,
+            budgets: m,
+            ..
+        } = self.dimensions;
+        SolutionMut {
+            action: &mut self.actions[row * d..][..d],
+            duals: &mut self.duals[row * m..][..m],
+            lower_duals: &mut self.lower_duals[row * d..][..d],
+            upper_duals: &mut self.upper_duals[row * d..][..d],
+            status: &mut self.statuses[row],
+        }
+    }
+}
+
+/// The tables of [`Solutions`], all writable at once.
+#[derive(Debug)]
+pub struct SolutionColumns<'a> {
+    /// `rows × d`.
+    pub actions: &'a mut [f64],
+    /// `rows × M`.
+    pub duals: &'a mut [f64],
+    /// `rows × d`.
+    pub lower_duals: &'a mut [f64],
+    /// `rows × d`.
+    pub upper_duals: &'a mut [f64],
+    /// `rows`.
+    pub statuses: &'a mut [Status],
+}
+
+/// Solves the convex layer. A solver owns its workspace: after construction it does not allocate.
+pub trait StepSolver: Send + Sync {
+    /// The problem it solves.
+    fn problem(&self) -> &dyn SmoothProblem;
+
+    /// Solves one query. The outcome is in the solution's status.
+    ///
+    /// # Errors
+    /// [`Error::WrongLength`] when a slice does not fit the problem.
+    fn solve(&mut self, query: Query<'_>, solution: SolutionMut<'_>) -> Result<(), Error>;
+
+    /// Solves several queries; a bad one does not spoil the others.
+    ///
+    /// # Errors
+    /// [`Error::WrongLength`] when a table does not fit the problem.
+    fn solve_batch(&mut self, queries: Queries<'_>, solutions: &mut Solutions) -> Result<(), Error> {
+        let dimensions = self.problem().dimensions();
+        check_queries(queries, dimensions, solutions.rows())?;
+        for row in 0..solutions.rows() {
+            self.solve(queries.row(row, dimensions), solutions.row_mut(row))?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a gradient is the derivative, or a substitute where there is none (Prop. 2 of the paper).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Exactness {
+    /// The derivative.
+    Exact,
+    /// A substitute.
+    Approximate {
+        /// Why there is no derivative.
+        reason: Inexact,
+    },
+}
+
+/// Why a gradient is not exact.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Inexact {
+    /// A constraint is active with a zero dual: the solution has a kink here.
+    WeaklyActive,
+    /// More constraints are active than there are actions.
+    TooManyActive,
+    /// The gradients of the active constraints are linearly dependent.
+    DependentConstraints,
+    /// The Hessian of the Lagrangian is singular on the free directions.
+    SingularHessian,
+    /// The kink was smoothed on request.
+    Smoothed,
+    /// The query was not solved.
+    NotSolved,
+}
+
+/// Where a pullback writes its gradients; the context's is computed only if asked for.
+#[derive(Debug)]
+pub struct GradientMut<'a> {
+    /// In the multipliers, `M` values.
+    pub multiplier: &'a mut [f64],
+    /// In the remaining budgets, `M` values.
+    pub remaining: &'a mut [f64],
+    /// In the context.
+    pub context: Option<&'a mut [f64]>,
+}
+
+/// The gradients of a number of queries, in flat tables that are allocated once.
+#[derive(Debug, Clone)]
+pub struct Gradients {
+    dimensions: Dimensions,
+    /// `rows × M`.
+    pub multipliers: Vec<f64>,
+    /// `rows × M`.
+    pub remaining: Vec<f64>,
+    /// `rows × context`, or empty if not asked for.
+    pub contexts: Vec<f64>,
+    /// `rows`.
+    pub exactness: Vec<Exactness>,
+}
+
+impl Gradients {
+    /// Room for the gradients of `rows` queries, in multipliers and remaining budgets.
+    #[must_use]
+    pub fn new(dimensions: Dimensions, rows: usize) -> Self {
+        Self {
+            dimensions,
+            multipliers: vec![0.0; rows * dimensions.budgets],
+            remaining: vec![0.0; rows * dimensions.budgets],
+            contexts: Vec::new(),
+            exactness: vec![Exactness::Exact; rows],
+        }
+    }
+
+    /// The same, and in the contexts.
+    #[must_use]
+    pub fn with_contexts(dimensions: Dimensions, rows: usize) -> Self {
+        Self {
+            contexts: vec![0.0; rows * dimensions.context],
+            ..Self::new(dimensions, rows)
+        }
+    }
+
+    /// One row, to be written.
+    pub fn row_mut(&mut self, row: usize) -> GradientMut<'_> {
+        let Dimensions {
+            budgets: m, context, ..
+        } = self.dimensions;
+        GradientMut {
+            multiplier: &mut self.multipliers[row * m..][..m],
+            remaining: &mut self.remaining[row * m..][..m],
+            context: (!self.contexts.is_empty()).then(|| &mut self.contexts[row * context..][..context]),
+        }
+    }
+}
+
+/// Differentiates the convex layer through its KKT conditions.
+pub trait Differentiate: StepSolver {
+    /// The gradient of `upstreamᵀ x` in the query's inputs, at a solution this solver gave for it.
+    ///
+    /// # Errors
+    /// [`Error::WrongLength`] when a slice does not fit the problem.
+    fn pullback(
+        &mut self,
+        query: Query<'_>,
+        solution: SolutionRef<'_>,
+        upstream: &[f64],
+        gradient: GradientMut<'_>,
+    ) -> Result<Exactness, Error>;
+
+    /// The pullback of several queries; `upstream` is `rows × d`.
+    ///
+    /// # Errors
+    /// [`Error::WrongLength`] when a table does not fit the problem.
+    fn pullback_batch(
+        &mut self,
+        queries: Queries<'_>,
+        solutions: &Solutions,
+        upstream: &[f64],
+        gradients: &mut Gradients,
+    ) -> Result<(), Error> {
+        let dimensions = self.problem().dimensions();
+        let d = dimensions.actions;
+        check_queries(queries, dimensions, solutions.rows())?;
+        expect_length("upstream", upstream, solutions.rows() * d)?;
+        for row in 0..solutions.rows() {
+            gradients.exactness[row] = self.pullback(
+                queries.row(row, dimensions),
+                solutions.row(row),
+                &upstream[row * d..][..d],
+                gradients.row_mut(row),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// A solver of the same kind with a workspace of its own, for another thread.
+    fn fork(&self) -> Box<dyn Differentiate>;
+}
+
+impl Clone for Box<dyn Differentiate> {
+    fn clone(&self) -> Self {
+        self.fork()
+    }
+}
+
+impl StepSolver for Box<dyn Differentiate> {
+    fn problem(&self) -> &dyn SmoothProblem {
+        (**self).problem()
+    }
+
+    fn solve(&mut self, query: Query<'_>, solution: SolutionMut<'_>) -> Result<(), Error> {
+        (**self).solve(query, solution)
+    }
+
+    fn solve_batch(&mut self, queries: Queries<'_>, solutions: &mut Solutions) -> Result<(), Error> {
+        (**self).solve_batch(queries, solutions)
+    }
+}
+
+/// Checks the sizes of a query and its solution.
+///
+/// # Errors
+/// [`Error::WrongLength`] that names the slice.
+pub fn check_query(
+    query: Query<'_>,
+    solution: &SolutionMut<'_>,
+    dimensions: Dimensions,
+) -> Result<(), Error> {
+    check_queries(
+        Queries {
+            contexts: query.context,
+            multipliers: query.multiplier,
+            remaining: query.remaining,
+        },
+        dimensions,
+        1,
+    )?;
+    expect_length("action", solution.action, dimensions.actions)?;
+    expect_length("duals", solution.duals, dimensions.budgets)?;
+    expect_length("lower duals", solution.lower_duals, dimensions.actions)?;
+    expect_length("upper duals", solution.upper_duals, dimensions.actions)
+}
+
+/// Checks the sizes of a table of queries.
+///
+/// # Errors
+/// [`Error::WrongLength`] that names the table.
+pub fn check_queries(queries: Queries<'_>, dimensions: Dimensions, rows: usize) -> Result<(), Error> {
+    expect_length("context", queries.contexts, rows * dimensions.context)?;
+    expect_length("multiplier", queries.multipliers, rows * dimensions.budgets)?;
+    expect_length("remaining", queries.remaining, rows * dimensions.budgets)
+}
+
+/// Finds the first input of a query that no layer can work with.
+#[must_use]
+pub fn invalid_input(query: Query<'_>) -> Option<Status> {
+    let find = |input, values: &[f64], bad: fn(&f64) -> bool| {
+        values.iter().position(bad).map(|index| Status::Invalid {
+            input,
+            index,
+            value: values[index],
+        })
+    };
+    find(Input::Context, query.context, |v| !v.is_finite())
+        .or_else(|| {
+            find(Input::Multiplier, query.multiplier, |v| {
+                !(v.is_finite() && *v >= 0.0)
+            })
+        })
+        .or_else(|| find(Input::Remaining, query.remaining, |v| !v.is_finite()))
+}
+
+/// Finds the first resource that even the lower corner of the box overuses.
+#[must_use]
+pub fn infeasible(problem: &dyn Problem, query: Query<'_>, usage: &mut [f64]) -> Option<Status> {
+    problem.usage(problem.lower(), query.context, usage);
+    let resource = usage
+        .iter()
+        .zip(query.remaining)
+        .position(|(used, remaining)| used > remaining)?;
+    Some(Status::Infeasible {
+        resource,
+        shortfall: usage[resource] - query.remaining[resource],
+    })
+}

@@ -1,0 +1,129 @@
+//! LAAU's Algorithm 1: price, solve, pay.
+
+use crate::error::Error;
+use crate::policy::{Agent, Observation, Policy};
+use crate::solver::{Query, Solutions, StepSolver};
+
+/// Prices the budgets: an observation to one non-negative multiplier per budget.
+///
+/// A multiplier may keep scratch memory (hence `&mut`), but its answer depends on the observation alone.
+pub trait Multiplier: Send + Sync {
+    /// Number of budgets it prices.
+    fn budgets(&self) -> usize;
+
+    /// Writes the price of each budget.
+    ///
+    /// # Errors
+    /// Whatever keeps it from pricing, for example a context of another length.
+    fn price(&mut self, observation: &Observation<'_>, multiplier: &mut [f64]) -> Result<(), Error>;
+}
+
+/// The same price at every step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Constant(pub Vec<f64>);
+
+impl Multiplier for Constant {
+    fn budgets(&self) -> usize {
+        self.0.len()
+    }
+
+    fn price(&mut self, _: &Observation<'_>, multiplier: &mut [f64]) -> Result<(), Error> {
+        multiplier.copy_from_slice(&self.0);
+        Ok(())
+    }
+}
+
+/// The unrolled policy of the paper: a multiplier prices, a layer decides, the driver's ledger pays.
+///
+/// At the last step the price is zero: what is not used then is lost.
+#[derive(Debug, Clone)]
+pub struct Unrolled<M, S> {
+    name: String,
+    multiplier: M,
+    solver: S,
+    last_step_free: bool,
+}
+
+impl<M: Multiplier + Clone, S: StepSolver + Clone> Unrolled<M, S> {
+    /// A policy from a multiplier and a layer.
+    ///
+    /// # Errors
+    /// [`Error::WrongLength`] when they do not have the same number of budgets.
+    pub fn new(name: impl Into<String>, multiplier: M, solver: S) -> Result<Self, Error> {
+        let expected = solver.problem().dimensions().budgets;
+        if multiplier.budgets() != expected {
+            return Err(Error::WrongLength {
+                what: "the multiplier",
+                expected,
+                found: multiplier.budgets(),
+            });
+        }
+        Ok(Self {
+            name: name.into(),
+            multiplier,
+            solver,
+            last_step_free: true,
+        })
+    }
+
+    /// Keeps the multiplier's price at the last step, too.
+    #[must_use]
+    pub fn priced_to_the_end(mut self) -> Self {
+        self.last_step_free = false;
+        self
+    }
+}
+
+impl<M: Multiplier + Clone, S: StepSolver + Clone> Policy for Unrolled<M, S> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn begin(&self) -> Box<dyn Agent + '_> {
+        let dimensions = self.solver.problem().dimensions();
+        Box::new(UnrolledAgent {
+            multiplier: self.multiplier.clone(),
+            solver: self.solver.clone(),
+            last_step_free: self.last_step_free,
+            prices: vec![0.0; dimensions.budgets],
+            solution: Solutions::new(dimensions, 1),
+        })
+    }
+}
+
+struct UnrolledAgent<M, S> {
+    multiplier: M,
+    solver: S,
+    last_step_free: bool,
+    prices: Vec<f64>,
+    solution: Solutions,
+}
+
+impl<M: Multiplier, S: StepSolver> Agent for UnrolledAgent<M, S> {
+    fn decide(&mut self, observation: &Observation<'_>, action: &mut [f64]) -> Result<(), Error> {
+        if self.last_step_free && observation.is_last() {
+            self.prices.fill(0.0);
+        } else {
+            self.multiplier.price(observation, &mut self.prices)?;
+        }
+        let query = Query {
+            context: observation.context(),
+            multiplier: &self.prices,
+            remaining: observation.available,
+        };
+        self.solver.solve(query, self.solution.row_mut(0))?;
+        let solution = self.solution.row(0);
+        action.copy_from_slice(solution.action);
+        match solution.status {
+            status if status.is_solved() => Ok(()),
+            status => Err(Error::Unsolved {
+                step: observation.step,
+                status,
+            }),
+        }
+    }
+
+    fn multiplier(&self) -> Option<&[f64]> {
+        Some(&self.prices)
+    }
+}
