@@ -1,0 +1,207 @@
+//! The errors of this crate.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// What can be wrong with a trace, an episodes table or an option.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// An option or argument that makes no sense.
+    #[error("invalid {what}: {reason}")]
+    Invalid {
+        /// The option or argument.
+        what: &'static str,
+        /// What was expected and what was found.
+        reason: String,
+    },
+    /// A path or glob that names no file.
+    #[error("no file matches `{pattern}`")]
+    NoFile {
+        /// The path or glob as it was given.
+        pattern: String,
+    },
+    /// A file that cannot be opened, read or written.
+    #[error("{}: {source}", file.display())]
+    Io {
+        /// The file.
+        file: PathBuf,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+    /// A file whose content cannot be decoded: a truncated gzip, text that is not UTF-8, a broken Parquet footer.
+    #[error("{}: cannot be read after row {rows}: {reason}", file.display())]
+    Unreadable {
+        /// The file.
+        file: PathBuf,
+        /// Rows that were read before.
+        rows: u64,
+        /// What the decoder said.
+        reason: String,
+    },
+    /// A file without rows.
+    #[error("{}: the file has no rows, expected columns {expected}", file.display())]
+    Empty {
+        /// The file.
+        file: PathBuf,
+        /// The columns that were expected.
+        expected: String,
+    },
+    /// A header line in a layout that has none.
+    #[error("{}, row 1, column `{column}`: expected {expected}, found the header `{found}`", file.display())]
+    Header {
+        /// The file.
+        file: PathBuf,
+        /// The column.
+        column: String,
+        /// What belongs there.
+        expected: &'static str,
+        /// The text.
+        found: String,
+    },
+    /// A table that lacks a column.
+    #[error("{}: expected a column `{column}`, found {found}", file.display())]
+    MissingColumn {
+        /// The file.
+        file: PathBuf,
+        /// The column.
+        column: String,
+        /// The columns it has.
+        found: String,
+    },
+    /// A row with more columns than its layout.
+    #[error("{}, row {row}: expected {expected} columns, found more, the next is `{found}`", file.display())]
+    TooManyColumns {
+        /// The file.
+        file: PathBuf,
+        /// The row, from 1, a header counted.
+        row: u64,
+        /// The number of columns of the layout.
+        expected: usize,
+        /// The text of the first column beyond.
+        found: String,
+    },
+    /// A cell that does not hold what its column should.
+    #[error("{cell}: expected {expected}, found {found}")]
+    Cell {
+        /// Where.
+        cell: Cell,
+        /// What belongs there.
+        expected: &'static str,
+        /// What stands there.
+        found: String,
+    },
+    /// A number outside its range.
+    #[error("{cell}: expected a value in [{lower}, {upper}], found {value}")]
+    OutOfRange {
+        /// Where.
+        cell: Cell,
+        /// The value.
+        value: f64,
+        /// The least value.
+        lower: f64,
+        /// The greatest value.
+        upper: f64,
+    },
+    /// Two readings of one series at one time.
+    #[error("{cell}: series `{series}` has a second reading at time {time}")]
+    DuplicateTime {
+        /// Where.
+        cell: Cell,
+        /// The series.
+        series: String,
+        /// The time.
+        time: i64,
+    },
+    /// A reading that is older than the one before it.
+    #[error("{cell}: expected ascending times, found {time} after {previous} in series `{series}`")]
+    UnsortedTime {
+        /// Where.
+        cell: Cell,
+        /// The series.
+        series: String,
+        /// The time.
+        time: i64,
+        /// The time before it.
+        previous: i64,
+    },
+    /// A distance in time that is no multiple of the step.
+    #[error("{cell}: expected times in steps of {step}, found {distance} after the last reading of series `{series}`")]
+    MixedSteps {
+        /// Where.
+        cell: Cell,
+        /// The series.
+        series: String,
+        /// The step of the trace.
+        step: i64,
+        /// The distance to the reading before.
+        distance: i64,
+    },
+    /// A trace that does not hold the episodes that were asked for.
+    #[error(
+        "the trace is too short: {wanted} {set} episodes wanted, {available} available in {series} series \
+         (whole trace: {all_available} in {all_series} series)"
+    )]
+    TooShort {
+        /// The set that falls short: train, validation or test.
+        set: &'static str,
+        /// Episodes asked for.
+        wanted: usize,
+        /// Episodes that the series of this set hold.
+        available: usize,
+        /// Series of this set.
+        series: usize,
+        /// Episodes in the whole trace.
+        all_available: usize,
+        /// Series in the whole trace.
+        all_series: usize,
+    },
+    /// Rows of an episodes table that do not form episodes.
+    #[error("{cell}: episode {episode}: {reason}")]
+    BrokenEpisode {
+        /// Where.
+        cell: Cell,
+        /// The episode.
+        episode: u32,
+        /// What was expected and what was found.
+        reason: String,
+    },
+    /// Episodes that core refuses.
+    #[error(transparent)]
+    Core(#[from] laau_core::Error),
+}
+
+/// A place in a table: file, row and column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cell {
+    /// The file.
+    pub file: PathBuf,
+    /// The row, from 1; in CSV the header counts.
+    pub row: u64,
+    /// The name of the column.
+    pub column: String,
+}
+
+impl Cell {
+    /// A place in a table.
+    #[must_use]
+    pub fn new(file: &Path, row: u64, column: impl Into<String>) -> Self {
+        Self {
+            file: file.to_path_buf(),
+            row,
+            column: column.into(),
+        }
+    }
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}, row {}, column `{}`",
+            self.file.display(),
+            self.row,
+            self.column
+        )
+    }
+}
