@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn bad_tables_are_refused_with_a_word() {
         let check = |result: Result<Episodes, Error>, expected: &str| {
-            assert_eq!(result.unwrap_err().to_string(), expected)
+            assert_eq!(result.unwrap_err().to_string(), expected);
         };
         check(
             two_episodes([30.0, -1.0]),

@@ -1,1 +1,0 @@
-//! One test suite per trait, for every implementation here and in any team's own crate.

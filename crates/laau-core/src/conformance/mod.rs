@@ -1,0 +1,84 @@
+//! One test suite per trait, for every implementation here and in any team's own crate.
+//!
+//! Call a suite from a test; it panics with a sentence that names what is broken. All draws are seeded.
+//!
+//! ```
+//! use laau_core::{conformance, problems::WeightedFairness};
+//! use rand::RngExt;
+//!
+//! conformance::problem(&WeightedFairness::paper(), |rng, context| context[0] = rng.random_range(0.01..1.0));
+//! ```
+#![expect(
+    clippy::missing_panics_doc,
+    reason = "a suite exists to panic where the contract is broken"
+)]
+
+mod multiplier;
+mod policy;
+mod problem;
+mod solver;
+
+pub use multiplier::multiplier;
+pub use policy::policy;
+pub use problem::problem;
+pub use solver::step_solver;
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::problem::{Dimensions, Problem};
+
+const SEED: u64 = 0x1aa0;
+
+fn generator() -> ChaCha8Rng {
+    ChaCha8Rng::seed_from_u64(SEED)
+}
+
+/// An action strictly inside the box.
+fn draw_action(problem: &dyn Problem, rng: &mut ChaCha8Rng, action: &mut [f64]) {
+    for ((x, lower), upper) in action.iter_mut().zip(problem.lower()).zip(problem.upper()) {
+        *x = lower + rng.random_range(0.02..0.98) * (upper - lower);
+    }
+}
+
+/// The usage of an action.
+fn usage_of(problem: &dyn Problem, action: &[f64], context: &[f64]) -> Vec<f64> {
+    let mut usage = vec![0.0; problem.dimensions().budgets];
+    problem.usage(action, context, &mut usage);
+    usage
+}
+
+/// Central differences of a vector function in one variable, with the error of halving the step.
+///
+/// Gives the derivative of each output and how well it is known.
+fn central_difference(
+    point: &mut [f64],
+    index: usize,
+    step: f64,
+    f: &mut dyn FnMut(&[f64]) -> Vec<f64>,
+) -> Vec<(f64, f64)> {
+    let origin = point[index];
+    let mut at = |offset: f64| {
+        point[index] = origin + offset;
+        let values = f(point);
+        point[index] = origin;
+        values
+    };
+    let wide = (at(step), at(-step));
+    let narrow = (at(0.5 * step), at(-0.5 * step));
+    (0..wide.0.len())
+        .map(|k| {
+            let coarse = (wide.0[k] - wide.1[k]) / (2.0 * step);
+            let fine = (narrow.0[k] - narrow.1[k]) / step;
+            // Richardson's extrapolation; the difference of the two bounds what is left.
+            ((4.0 * fine - coarse) / 3.0, (fine - coarse).abs())
+        })
+        .collect()
+}
+
+fn assert_dimensions(problem: &dyn Problem) -> Dimensions {
+    if let Err(error) = crate::problem::validate_problem(problem) {
+        panic!("{error}");
+    }
+    problem.dimensions()
+}

@@ -1,0 +1,73 @@
+use crate::episode::Episodes;
+use crate::policy::Observation;
+use crate::problem::Problem;
+use crate::unrolled::Multiplier;
+
+/// Checks a multiplier: one finite, non-negative price per budget at every observation, whatever is left of the budget,
+/// and the same price for the same observation, whatever was asked before.
+pub fn multiplier(problem: &dyn Problem, multiplier: &mut dyn Multiplier, episodes: &Episodes) {
+    let m = problem.dimensions().budgets;
+    assert!(
+        multiplier.budgets() == m,
+        "prices {} budgets, the problem has {m}",
+        multiplier.budgets()
+    );
+    let mut asked: Vec<(usize, usize, Vec<f64>, Vec<f64>)> = Vec::new();
+    for (index, episode) in episodes.iter().enumerate() {
+        for step in 0..episode.horizon() {
+            for share in [1.0, 0.4, 0.0] {
+                let left = share * (episode.horizon() - step) as f64 / episode.horizon() as f64;
+                let mut reserve = vec![0.0; m];
+                problem.reserve(episode.horizon() - step, &mut reserve);
+                let remaining: Vec<f64> = episode
+                    .budgets()
+                    .iter()
+                    .zip(&reserve)
+                    .map(|(b, r)| (b * left).max(*r))
+                    .collect();
+                let price = ask(problem, multiplier, episodes, (index, step), &remaining);
+                assert!(
+                    price.iter().all(|p| p.is_finite() && *p >= 0.0),
+                    "episode {index}, step {step}, remaining {remaining:?}: prices {price:?}"
+                );
+                asked.push((index, step, remaining, price));
+            }
+        }
+    }
+    for (index, step, remaining, price) in asked.iter().rev() {
+        let again = ask(problem, multiplier, episodes, (*index, *step), remaining);
+        assert!(
+            again == *price,
+            "episode {index}, step {step}: {price:?} when asked first, {again:?} when asked again"
+        );
+    }
+}
+
+fn ask(
+    problem: &dyn Problem,
+    multiplier: &mut dyn Multiplier,
+    episodes: &Episodes,
+    (index, step): (usize, usize),
+    remaining: &[f64],
+) -> Vec<f64> {
+    let episode = episodes.get(index);
+    let mut available = vec![0.0; remaining.len()];
+    problem.reserve(episode.horizon() - 1 - step, &mut available);
+    for (available, remaining) in available.iter_mut().zip(remaining) {
+        *available = remaining - *available;
+    }
+    let observation = Observation {
+        step,
+        horizon: episode.horizon(),
+        contexts: &episode.contexts()[..(step + 1) * episode.context_len()],
+        context_len: episode.context_len(),
+        budgets: episode.budgets(),
+        remaining,
+        available: &available,
+    };
+    let mut price = vec![f64::NAN; remaining.len()];
+    if let Err(error) = multiplier.price(&observation, &mut price) {
+        panic!("episode {index}, step {step}: {error}");
+    }
+    price
+}

@@ -1,0 +1,118 @@
+use super::assert_dimensions;
+use crate::episode::Episodes;
+use crate::policy::Policy;
+use crate::problem::{Dimensions, Problem};
+use crate::rollout::{Progress, Rollout, rollout, rollout_all};
+
+/// Checks a policy on the given episodes and on hard ones made from them: never a violation or a failure, agents that
+/// do not disturb each other, the same answers at every call.
+pub fn policy(problem: &dyn Problem, policy: &dyn Policy, episodes: &Episodes) {
+    assert_dimensions(problem);
+    for (kind, set) in [("given", episodes.clone())]
+        .into_iter()
+        .chain(hard_episodes(problem, episodes))
+    {
+        let rollouts = match rollout_all(problem, policy, &set) {
+            Ok(rollouts) => rollouts,
+            Err(error) => panic!("{}: {kind} episodes cannot be played: {error}", policy.name()),
+        };
+        for (index, result) in rollouts.iter().enumerate() {
+            let name = policy.name();
+            let Rollout {
+                violations, failures, ..
+            } = result;
+            assert!(
+                *violations == 0,
+                "{name}: {violations} violations in {kind} episode {index}"
+            );
+            assert!(
+                *failures == 0,
+                "{name}: {kind} episode {index}: {:?}",
+                result.first_failure
+            );
+            assert!(
+                result.costs.iter().all(|c| c.is_finite()),
+                "{name}: {kind} episode {index}: a cost is not finite"
+            );
+        }
+        let again = rollout(problem, policy, &set.get(0)).expect("it was played before");
+        assert!(
+            again == rollouts[0],
+            "{}: the same {kind} episode gave two different rollouts",
+            policy.name()
+        );
+    }
+    agents_do_not_disturb_each_other(problem, policy, episodes);
+}
+
+/// Episodes at the edges: least and boundless budgets; contexts that are constant, spiked, rising, falling.
+fn hard_episodes(problem: &dyn Problem, episodes: &Episodes) -> Vec<(&'static str, Episodes)> {
+    let Dimensions { budgets: m, .. } = problem.dimensions();
+    let (horizon, q) = (episodes.horizon(), episodes.context_len());
+    let first = episodes.get(0);
+    let mut least = vec![0.0; m];
+    problem.reserve(horizon, &mut least);
+    let mut most = vec![0.0; m];
+    for step in 0..horizon {
+        let mut usage = vec![0.0; m];
+        problem.usage(problem.upper(), first.context(step), &mut usage);
+        for i in 0..m {
+            most[i] += 2.0 * usage[i];
+        }
+    }
+    let make = |contexts: Vec<f64>, budgets: Vec<f64>| {
+        Episodes::new(horizon, q, m, contexts, budgets).expect("made of valid contexts and budgets")
+    };
+    // Steps ordered by the size of their contexts: rising, falling, one spike among the least.
+    let mut order: Vec<usize> = (0..horizon).collect();
+    let size = |step: &usize| first.context(*step).iter().map(|c| c.abs()).sum::<f64>();
+    order.sort_by(|a, b| size(a).total_cmp(&size(b)));
+    let arrange = |steps: &[usize]| {
+        steps
+            .iter()
+            .flat_map(|s| first.context(*s).to_vec())
+            .collect::<Vec<_>>()
+    };
+    let reversed: Vec<usize> = order.iter().rev().copied().collect();
+    let mut spike = vec![order[0]; horizon];
+    spike[horizon / 2] = order[horizon - 1];
+    let own = first.budgets().to_vec();
+    vec![
+        ("least-budget", make(first.contexts().to_vec(), least)),
+        ("boundless-budget", make(first.contexts().to_vec(), most)),
+        (
+            "constant",
+            make(arrange(&vec![order[horizon / 2]; horizon]), own.clone()),
+        ),
+        ("rising", make(arrange(&order), own.clone())),
+        ("falling", make(arrange(&reversed), own.clone())),
+        ("spiked", make(arrange(&spike), own)),
+    ]
+}
+
+fn agents_do_not_disturb_each_other(problem: &dyn Problem, policy: &dyn Policy, episodes: &Episodes) {
+    let d = problem.dimensions().actions;
+    let pair = [episodes.get(0), episodes.get(episodes.len() - 1)];
+    let alone = pair.map(|episode| {
+        rollout(problem, policy, &episode)
+            .expect("it was played before")
+            .actions
+    });
+    let mut agents = pair.map(|_| policy.begin());
+    let mut progress =
+        pair.map(|e| Progress::new(problem, e.horizon(), e.budgets()).expect("it was played before"));
+    for step in 0..episodes.horizon() {
+        for k in 0..2 {
+            let mut action = problem.lower().to_vec();
+            progress[k]
+                .decide(pair[k].context(step), &mut *agents[k], &mut action)
+                .and_then(|()| progress[k].pay(&action))
+                .unwrap_or_else(|error| panic!("{}: step {step}: {error}", policy.name()));
+            assert!(
+                action == alone[k][step * d..][..d],
+                "{}: two episodes at once give other actions than one after the other",
+                policy.name()
+            );
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! The ledger against exact rational arithmetic.
+//!
+//! Every finite `f64` is a whole number of 2^-1074, so that integers of that unit are exact rationals.
+
+use laau_core::{Error, Ledger};
+use num_bigint::BigInt;
+use proptest::prelude::*;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// The exact value of a float in units of 2^-1074.
+fn exact(value: f64) -> BigInt {
+    let bits = value.to_bits();
+    let exponent = (bits >> 52) & 0x7ff;
+    let fraction = bits & ((1 << 52) - 1);
+    let magnitude = if exponent == 0 {
+        BigInt::from(fraction)
+    } else {
+        BigInt::from(fraction | (1 << 52)) << (exponent - 1)
+    };
+    if value.is_sign_negative() {
+        -magnitude
+    } else {
+        magnitude
+    }
+}
+
+/// A ledger and the exact remainder beside it.
+struct Audit {
+    ledger: Ledger,
+    remainder: BigInt,
+}
+
+impl Audit {
+    fn new(budget: f64) -> Self {
+        Self {
+            ledger: Ledger::new(&[budget]).expect("a valid budget"),
+            remainder: exact(budget),
+        }
+    }
+
+    /// Spends and checks the whole contract: paid if and only if the exact remainder covers it; the remaining budget
+    /// is the exact remainder, rounded down.
+    fn spend(&mut self, usage: f64) -> bool {
+        let asked = exact(usage);
+        let paid = match self.ledger.spend(&[usage]) {
+            Ok(()) => {
+                assert!(
+                    asked <= self.remainder,
+                    "{usage:e} was paid beyond the exact remainder"
+                );
+                self.remainder -= asked;
+                true
+            }
+            Err(Error::Overspend { .. }) => {
+                assert!(
+                    asked > self.remainder,
+                    "{usage:e} was refused although the exact remainder covers it"
+                );
+                false
+            }
+            Err(other) => panic!("{other}"),
+        };
+        let remaining = self.ledger.remaining()[0];
+        assert!(
+            exact(remaining) <= self.remainder,
+            "remaining {remaining:e} is above the exact remainder"
+        );
+        assert!(
+            exact(remaining.next_up()) > self.remainder,
+            "remaining {remaining:e} is not the remainder rounded down"
+        );
+        paid
+    }
+}
+
+/// Draws a usage of one of the kinds that break floating sums.
+fn draw(rng: &mut ChaCha8Rng, audit: &Audit, budget: f64) -> f64 {
+    let remaining = audit.ledger.remaining()[0];
+    match rng.random_range(0..10) {
+        0 => f64::from_bits(rng.random_range(0..1 << 52)), // subnormal
+        1 => remaining,                                    // all of it
+        2 => remaining.next_up(),                          // one bit too much
+        3 => remaining.next_down().max(0.0),               // one bit less
+        4 => budget * 2f64.powi(-rng.random_range(0..60)), // halves of the budget
+        5 => remaining * 2f64.powi(-rng.random_range(1..60)), // parts of what is left
+        6 => f64::from_bits(rng.random_range(0..0x7fef_ffff_ffff_ffff)), // any finite float
+        7 => budget / 3.0,
+        8 => remaining * rng.random_range(0.0..1e-3),
+        _ => 0.1 * budget * rng.random_range(0.0..1e-2),
+    }
+}
+
+#[test]
+fn two_million_random_spends_never_exceed_the_budget_in_exact_arithmetic() {
+    let mut rng = ChaCha8Rng::seed_from_u64(1);
+    let (mut spends, mut paid, mut refused) = (0_u64, 0_u64, 0_u64);
+    while spends < 2_000_000 {
+        let budget = match rng.random_range(0..5) {
+            0 => f64::from_bits(rng.random_range(0..1 << 54)),
+            1 => f64::MAX,
+            2 => rng.random_range(0.0..1e3),
+            3 => 250.0,
+            _ => f64::from_bits(rng.random_range(0..0x7fef_ffff_ffff_ffff)),
+        };
+        let mut audit = Audit::new(budget);
+        for _ in 0..rng.random_range(20..2000) {
+            let usage = draw(&mut rng, &audit, budget);
+            if usage.is_finite() {
+                spends += 1;
+                *(if audit.spend(usage) {
+                    &mut paid
+                } else {
+                    &mut refused
+                }) += 1;
+            }
+        }
+    }
+    assert!(
+        paid > 200_000 && refused > 200_000,
+        "{paid} paid, {refused} refused: one side is hardly tested"
+    );
+}
+
+#[test]
+fn a_million_equal_shares_use_the_budget_up_and_not_a_bit_more() {
+    let (budget, share) = (1.0, 1e-6);
+    let mut audit = Audit::new(budget);
+    let paid = (0..1_000_001).filter(|_| audit.spend(share)).count();
+    // The float nearest to 1e-6 lies below it: a million shares fit, with a little left.
+    assert_eq!(paid, 1_000_000);
+    let rest = audit.ledger.remaining()[0];
+    assert!(rest > 0.0 && rest < 1e-16, "{rest:e}");
+    while audit.ledger.remaining()[0] > 0.0 {
+        let rest = audit.ledger.remaining()[0];
+        assert!(audit.spend(rest));
+    }
+    assert_eq!(audit.remainder, BigInt::ZERO);
+}
+
+proptest! {
+    #[test]
+    fn any_sequence_of_spends_is_exact(
+        budget in prop::num::f64::POSITIVE | prop::num::f64::SUBNORMAL | prop::num::f64::ZERO,
+        usages in prop::collection::vec(prop::num::f64::POSITIVE | prop::num::f64::SUBNORMAL | prop::num::f64::ZERO, 1..40),
+    ) {
+        let mut audit = Audit::new(budget.abs());
+        for usage in usages {
+            audit.spend(usage.abs());
+        }
+    }
+
+    #[test]
+    fn available_is_the_exact_difference_rounded_down(budget in 0.0..1e6f64, spent in 0.0..1.0f64, reserve in 0.0..1e6f64) {
+        let mut ledger = Ledger::new(&[budget]).unwrap();
+        ledger.spend(&[budget * spent]).unwrap();
+        let mut available = [0.0];
+        ledger.available(&[reserve], &mut available);
+        let difference = exact(budget) - exact(budget * spent) - exact(reserve);
+        prop_assert!(exact(available[0]) <= difference);
+        prop_assert!(exact(available[0].next_up()) > difference);
+    }
+}

@@ -1,0 +1,6 @@
+//! Integration tests of laau-core.
+
+mod dual;
+mod ledger;
+mod problems;
+mod rollout;

@@ -1,0 +1,179 @@
+use std::sync::Arc;
+
+use laau_core::problems::WeightedFairness;
+use laau_core::{
+    Agent, Episodes, Error, Hindsight, Observation, Policy, PolicyReport, Problem, Progress, Projected,
+    conformance, rollout, rollout_all, rollout_hindsight,
+};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// Wants a fixed multiple of the equal share, whatever is left.
+struct Greedy(f64);
+
+impl Policy for Greedy {
+    fn name(&self) -> &'static str {
+        "greedy"
+    }
+    fn begin(&self) -> Box<dyn Agent + '_> {
+        Box::new(GreedyAgent(self.0))
+    }
+}
+
+struct GreedyAgent(f64);
+
+impl Agent for GreedyAgent {
+    fn decide(&mut self, seen: &Observation<'_>, action: &mut [f64]) -> Result<(), Error> {
+        if self.0.is_nan() {
+            return Err(Error::Policy {
+                policy: "greedy".into(),
+                reason: "no factor".into(),
+            });
+        }
+        action[0] = self.0 * seen.budgets[0] / seen.horizon as f64 * (1.0 + seen.context()[0]);
+        Ok(())
+    }
+}
+
+fn episodes(count: usize, horizon: usize) -> Episodes {
+    let mut rng = ChaCha8Rng::seed_from_u64(3);
+    let contexts = (0..count * horizon).map(|_| rng.random_range(0.0..1.0)).collect();
+    let budgets = (0..count)
+        .map(|_| rng.random_range(10.0..15.0) * horizon as f64)
+        .collect();
+    Episodes::new(horizon, 1, 1, contexts, budgets).expect("a valid set")
+}
+
+fn fairness() -> Arc<dyn Problem> {
+    Arc::new(WeightedFairness::paper())
+}
+
+#[test]
+fn an_overspending_policy_is_refused_and_counted_and_the_episode_goes_on() {
+    let problem = WeightedFairness::paper();
+    let set = episodes(50, 20);
+    for result in rollout_all(&problem, &Greedy(2.0), &set).unwrap() {
+        assert!(result.violations > 0);
+        assert_eq!(result.costs.len(), 20);
+        assert!(result.remaining[0] >= 0.0);
+    }
+}
+
+#[test]
+fn a_failing_policy_takes_the_lower_corner_and_is_counted() {
+    let result = rollout(
+        &WeightedFairness::paper(),
+        &Greedy(f64::NAN),
+        &episodes(1, 20).get(0),
+    )
+    .unwrap();
+    assert_eq!((result.failures, result.violations), (20, 0));
+    assert_eq!(result.actions, [1.0; 20]);
+    assert_eq!(
+        result.first_failure.unwrap().to_string(),
+        "policy `greedy`: no factor"
+    );
+}
+
+#[test]
+fn the_projection_makes_any_policy_conform() {
+    for factor in [0.0, 0.3, 1.0, 5.0, 1e300, -4.0] {
+        conformance::policy(
+            &*fairness(),
+            &Projected::new(Greedy(factor), fairness()),
+            &episodes(20, 20),
+        );
+    }
+    let boxed = WeightedFairness::new(0.1, 7.0).unwrap();
+    conformance::policy(
+        &boxed,
+        &Projected::new(Greedy(5.0), Arc::new(boxed.clone())),
+        &episodes(20, 31),
+    );
+}
+
+#[test]
+fn rollouts_do_not_depend_on_the_number_of_threads() {
+    let set = episodes(200, 20);
+    let policy = Projected::new(Greedy(1.1), fairness());
+    let play = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()
+            .unwrap();
+        pool.install(|| rollout_all(&*fairness(), &policy, &set)).unwrap()
+    };
+    assert_eq!(play(1), play(2));
+    assert_eq!(play(1), play(7));
+}
+
+#[test]
+fn a_plan_that_overspends_by_rounding_is_pulled_in() {
+    /// Plans a third of the budget three times: their sum may exceed the budget by a bit.
+    struct Thirds;
+    impl Hindsight for Thirds {
+        fn name(&self) -> &'static str {
+            "thirds"
+        }
+        fn plan(&self, episode: &laau_core::Episode<'_>, actions: &mut [f64]) -> Result<(), Error> {
+            actions.fill((episode.budgets()[0] / 3.0).next_up());
+            Ok(())
+        }
+    }
+    let set = episodes(100, 3);
+    let rollouts = rollout_hindsight(&fairness(), &Thirds, &set).unwrap();
+    assert!(
+        rollouts
+            .iter()
+            .all(|r| r.violations == 0 && r.remaining[0] < 1e-13)
+    );
+    assert!(rollouts.iter().any(|r| r.projections > 0));
+}
+
+#[test]
+fn the_least_feasible_budget_is_enough_for_every_step() {
+    let problem = WeightedFairness::new(0.1, 7.0).unwrap();
+    let mut least = [0.0];
+    problem.reserve(1000, &mut least);
+    assert!(Progress::new(&problem, 1000, &[least[0].next_down()]).is_err());
+    let set = Episodes::new(1000, 1, 1, vec![0.5; 1000], least.to_vec()).unwrap();
+    let result = rollout(
+        &problem,
+        &Projected::new(Greedy(9.0), Arc::new(problem.clone())),
+        &set.get(0),
+    )
+    .unwrap();
+    assert_eq!((result.violations, result.failures), (0, 0));
+}
+
+#[test]
+fn a_refused_context_or_action_leaves_the_step_open() {
+    let problem = WeightedFairness::paper();
+    let mut progress = Progress::new(&problem, 2, &[10.0]).unwrap();
+    let policy = Projected::new(Greedy(1.0), fairness());
+    let mut agent = policy.begin();
+    let mut action = [0.0];
+    for bad in [&[f64::NAN][..], &[-0.5], &[], &[0.1, 0.2]] {
+        assert!(progress.decide(bad, &mut *agent, &mut action).is_err());
+    }
+    progress.decide(&[0.2], &mut *agent, &mut action).unwrap();
+    for bad in [9.5, 41.0, 0.5, f64::NAN] {
+        assert!(progress.pay(&[bad]).is_err());
+        assert_eq!((progress.step(), progress.remaining()), (0, &[10.0][..]));
+    }
+    progress.pay(&action).unwrap();
+    assert_eq!(progress.step(), 1);
+}
+
+#[test]
+fn a_report_sums_up_rollouts() {
+    let problem = WeightedFairness::paper();
+    let set = Episodes::new(2, 1, 1, vec![0.5, 0.5, 1.0, 1.0], vec![20.0, 40.0]).unwrap();
+    let equal = rollout_all(&problem, &Projected::new(Greedy(0.0), fairness()), &set).unwrap();
+    let report = PolicyReport::new("floor", &equal, &set, Some(&equal));
+    assert_eq!(report.utility, 0.0);
+    assert_eq!(report.remaining_percent, [(90.0 + 95.0) / 2.0]);
+    assert_eq!((report.violations, report.projections), (0, 4));
+    let json = serde_json::to_string(&report).unwrap();
+    assert!(json.contains("\"remaining_percent\":[92.5]"), "{json}");
+}
