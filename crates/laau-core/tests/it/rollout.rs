@@ -172,7 +172,7 @@ fn a_report_sums_up_rollouts() {
     let equal = rollout_all(&problem, &Projected::new(Greedy(0.0), fairness()), &set).unwrap();
     let report = PolicyReport::new("floor", &equal, &set, Some(&equal));
     assert_eq!(report.utility, 0.0);
-    assert_eq!(report.remaining_percent, [(90.0 + 95.0) / 2.0]);
+    assert_eq!(report.remaining_percent, [f64::midpoint(90.0, 95.0)]);
     assert_eq!((report.violations, report.projections), (0, 4));
     let json = serde_json::to_string(&report).unwrap();
     assert!(json.contains("\"remaining_percent\":[92.5]"), "{json}");

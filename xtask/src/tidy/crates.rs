@@ -1,0 +1,166 @@
+//! The dependency graph, and what every crate must have.
+
+use cargo_metadata::{DependencyKind, Metadata, Package};
+
+/// Which workspace crates a crate may depend on (dev-dependencies aside).
+const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
+    ("laau-core", &[]),
+    ("laau-kkt", &["laau-core"]),
+    ("laau-net", &["laau-core"]),
+    ("laau-baselines", &["laau-core"]),
+    ("laau-data", &["laau-core"]),
+    (
+        "laau-cli",
+        &["laau-core", "laau-kkt", "laau-net", "laau-baselines", "laau-data"],
+    ),
+    (
+        "laau-benches",
+        &["laau-core", "laau-kkt", "laau-net", "laau-baselines", "laau-data"],
+    ),
+    ("xtask", &[]),
+];
+
+/// Heavy dependencies, and the one library crate that may name them.
+const HOME_OF: &[(&str, &str)] = &[
+    ("polars", "laau-data"),
+    ("candle-core", "laau-net"),
+    ("faer", "laau-kkt"),
+];
+
+/// All that laau-core may depend on: nothing heavy.
+const CORE_DEPENDENCIES: &[&str] = &["num-dual", "rand", "rand_chacha", "rayon", "serde", "thiserror"];
+
+/// Checks every crate of the workspace.
+pub(super) fn check(metadata: &Metadata) -> Vec<String> {
+    let mut findings = Vec::new();
+    for package in metadata.workspace_packages() {
+        let dependencies: Vec<&str> = package
+            .dependencies
+            .iter()
+            .filter(|dependency| dependency.kind == DependencyKind::Normal)
+            .map(|dependency| dependency.name.as_str())
+            .collect();
+        findings.extend(check_dependencies(&package.name, &dependencies));
+        findings.extend(check_readme(package));
+    }
+    findings
+}
+
+fn check_dependencies(name: &str, dependencies: &[&str]) -> Vec<String> {
+    let Some((_, allowed)) = MAY_DEPEND_ON.iter().find(|(known, _)| *known == name) else {
+        return vec![format!(
+            "{name}: a crate that the dependency graph of xtask tidy does not know"
+        )];
+    };
+    let mut findings = Vec::new();
+    for dependency in dependencies {
+        let ours = MAY_DEPEND_ON.iter().any(|(known, _)| known == dependency);
+        if ours && !allowed.contains(dependency) {
+            findings.push(format!("{name}: must not depend on {dependency}"));
+        }
+        if let Some((heavy, home)) = HOME_OF
+            .iter()
+            .find(|(heavy, home)| heavy == dependency && *home != name)
+        {
+            findings.push(format!(
+                "{name}: must not depend on {heavy}, which belongs to {home} alone"
+            ));
+        }
+        if name == "laau-core" && !CORE_DEPENDENCIES.contains(dependency) {
+            findings.push(format!(
+                "laau-core: {dependency} is not on its short list of dependencies"
+            ));
+        }
+    }
+    findings
+}
+
+fn check_readme(package: &Package) -> Vec<String> {
+    let name = &package.name;
+    if name.as_str() == "xtask" {
+        return Vec::new();
+    }
+    let Some(folder) = package.manifest_path.parent() else {
+        return Vec::new();
+    };
+    let Ok(readme) = std::fs::read_to_string(folder.join("README.md")) else {
+        return vec![format!("{name}: has no README.md")];
+    };
+    let library = package.targets.iter().find(|target| target.is_lib());
+    let mut findings = Vec::new();
+    if library.is_some() && name.as_str() != "laau-benches" {
+        if !readme.contains("```rust") {
+            findings.push(format!("{name}: its README.md has no runnable example"));
+        }
+        let root = library
+            .and_then(|target| std::fs::read_to_string(&target.src_path).ok())
+            .unwrap_or_default();
+        if !root.starts_with("#![doc = include_str!(\"../README.md\")]") {
+            findings.push(format!(
+                "{name}: its README.md is not its doc page, so the example is not tested"
+            ));
+        }
+    } else if !readme.contains("```") {
+        findings.push(format!("{name}: its README.md has no example"));
+    }
+    let manifest = std::fs::read_to_string(&package.manifest_path).unwrap_or_default();
+    if !manifest.contains("[lints]\nworkspace = true") {
+        findings.push(format!("{name}: does not use the lints of the workspace"));
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(name: &str, dependencies: &[&str], expected: &[&str]) {
+        assert_eq!(check_dependencies(name, dependencies), expected);
+    }
+
+    #[test]
+    fn siblings_must_not_depend_on_each_other() {
+        check("laau-kkt", &["laau-core", "faer"], &[]);
+        check(
+            "laau-kkt",
+            &["laau-core", "laau-net"],
+            &["laau-kkt: must not depend on laau-net"],
+        );
+        check(
+            "laau-core",
+            &["laau-kkt"],
+            &[
+                "laau-core: must not depend on laau-kkt",
+                "laau-core: laau-kkt is not on its short list of dependencies",
+            ],
+        );
+        check("xtask", &["laau-core"], &["xtask: must not depend on laau-core"]);
+    }
+
+    #[test]
+    fn heavy_dependencies_stay_at_home() {
+        check("laau-data", &["polars"], &[]);
+        check(
+            "laau-cli",
+            &["polars"],
+            &["laau-cli: must not depend on polars, which belongs to laau-data alone"],
+        );
+        check(
+            "laau-core",
+            &["faer"],
+            &[
+                "laau-core: must not depend on faer, which belongs to laau-kkt alone",
+                "laau-core: faer is not on its short list of dependencies",
+            ],
+        );
+    }
+
+    #[test]
+    fn an_unknown_crate_is_a_finding() {
+        check(
+            "laau-extra",
+            &[],
+            &["laau-extra: a crate that the dependency graph of xtask tidy does not know"],
+        );
+    }
+}
