@@ -1,0 +1,164 @@
+//! A model: a specification, the statistics it was normalised with, and its weights.
+
+use laau_core::{Multiplier, Observation};
+
+use crate::error::Error;
+use crate::features::{ContextReader, observe};
+use crate::network::forward;
+use crate::spec::ModelSpec;
+use crate::statistics::Statistics;
+
+/// A multiplier network with its weights. It is a [`Multiplier`].
+///
+/// The price of budget `m` is `base_m · out(z_m)`: `z` is the network's output on the normalised features, `out` is
+/// positive and 1 at zero ([`crate::Output`]), and the base is constant or certainty-equivalent ([`crate::Form`]).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Model {
+    /// What it is.
+    pub spec: ModelSpec,
+    /// What it was normalised with.
+    pub statistics: Statistics,
+    /// All weights: per layer the matrix (input × output, row-major), then the bias.
+    pub parameters: Vec<f64>,
+    scratch: Scratch,
+}
+
+impl Model {
+    /// A model with seeded initial weights.
+    ///
+    /// # Errors
+    /// [`Error::InvalidSetting`] when specification and statistics do not fit.
+    pub fn new(spec: ModelSpec, statistics: Statistics, seed: u64) -> Result<Self, Error> {
+        spec.validate()?;
+        let parameters = spec.initial_parameters(seed);
+        Self::from_parts(spec, statistics, parameters)
+    }
+
+    /// A model with given weights.
+    ///
+    /// # Errors
+    /// [`Error::InvalidSetting`] when the parts do not fit each other, or a value is not finite.
+    pub fn from_parts(spec: ModelSpec, statistics: Statistics, parameters: Vec<f64>) -> Result<Self, Error> {
+        spec.validate()?;
+        statistics.validate(&spec)?;
+        let invalid = |reason| {
+            Err(Error::InvalidSetting {
+                field: "parameters",
+                reason,
+            })
+        };
+        if parameters.len() != spec.parameter_len() {
+            return invalid(format!(
+                "expected {} values, found {}",
+                spec.parameter_len(),
+                parameters.len()
+            ));
+        }
+        if let Some(index) = parameters.iter().position(|v| !v.is_finite()) {
+            return invalid(format!(
+                "expected finite values, found {} at {index}",
+                parameters[index]
+            ));
+        }
+        Ok(Self {
+            scratch: Scratch::new(&spec),
+            spec,
+            statistics,
+            parameters,
+        })
+    }
+
+    /// Pulls the weights back into the set that the network's bound allows; see [`ModelSpec::project`].
+    pub fn project(&mut self) {
+        self.spec.project(&mut self.parameters);
+    }
+}
+
+impl Multiplier for Model {
+    fn budgets(&self) -> usize {
+        self.spec.dimensions.budgets
+    }
+
+    fn price(
+        &mut self,
+        observation: &Observation<'_>,
+        multiplier: &mut [f64],
+    ) -> Result<(), laau_core::Error> {
+        let dimensions = self.spec.dimensions;
+        for (what, expected, found) in [
+            ("context", dimensions.context, observation.context_len),
+            (
+                "contexts",
+                (observation.step + 1) * dimensions.context,
+                observation.contexts.len(),
+            ),
+            ("remaining", dimensions.budgets, observation.remaining.len()),
+            ("multiplier", dimensions.budgets, multiplier.len()),
+        ] {
+            if expected != found {
+                return Err(laau_core::Error::WrongLength {
+                    what,
+                    expected,
+                    found,
+                });
+            }
+        }
+        let mut scratch = std::mem::take(&mut self.scratch);
+        observe(
+            self,
+            &mut scratch.reader,
+            observation,
+            &mut scratch.features,
+            &mut scratch.base,
+        );
+        forward(
+            &scratch.layers,
+            &self.parameters,
+            &scratch.features,
+            &mut scratch.hidden,
+            multiplier,
+        );
+        for (price, base) in multiplier.iter_mut().zip(&scratch.base) {
+            *price = base * self.spec.output.apply(*price).0;
+        }
+        self.scratch = scratch;
+        match multiplier.iter().position(|price| !price.is_finite()) {
+            None => Ok(()),
+            Some(index) => Err(laau_core::Error::NotFinite {
+                what: "the multiplier",
+                index,
+                value: multiplier[index],
+            }),
+        }
+    }
+}
+
+/// Memory for one forward pass. It holds nothing that lasts: any two are equal.
+#[derive(Debug, Clone, Default)]
+struct Scratch {
+    layers: Vec<(usize, usize)>,
+    reader: ContextReader,
+    features: Vec<f64>,
+    base: Vec<f64>,
+    hidden: Vec<f64>,
+}
+
+impl Scratch {
+    fn new(spec: &ModelSpec) -> Self {
+        let layers = spec.layers();
+        let widest = layers.iter().map(|(i, o)| *i.max(o)).max().unwrap_or(0);
+        Self {
+            reader: ContextReader::default(),
+            features: vec![0.0; spec.feature_len()],
+            base: vec![0.0; spec.dimensions.budgets],
+            hidden: vec![0.0; 2 * widest],
+            layers,
+        }
+    }
+}
+
+impl PartialEq for Scratch {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}

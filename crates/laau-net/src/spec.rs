@@ -1,0 +1,199 @@
+//! What a model is made of, before it has weights.
+
+use laau_core::{Dimensions, Problem};
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+
+/// Everything about a model that is not learned.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ModelSpec {
+    /// The problem's name; a model is refused for any other.
+    pub problem: String,
+    /// The problem's sizes.
+    pub dimensions: Dimensions,
+    /// The number of steps it was trained for.
+    pub horizon: usize,
+    /// The network.
+    pub network: Network,
+    /// What the network sees.
+    pub features: Features,
+    /// How its output becomes a positive price.
+    pub output: Output,
+    /// What the price is relative to.
+    pub form: Form,
+}
+
+impl ModelSpec {
+    /// The paper's model (Section 7) for a problem: two hidden layers of ten, `b`, `c` and `t̄`, softplus.
+    #[must_use]
+    pub fn paper(problem: &dyn Problem, horizon: usize) -> Self {
+        Self {
+            problem: problem.name().to_owned(),
+            dimensions: problem.dimensions(),
+            horizon,
+            network: Network::Mlp {
+                hidden: vec![10, 10],
+                spectral_bound: None,
+            },
+            features: Features::Paper,
+            output: Output::Softplus,
+            form: Form::Plain,
+        }
+    }
+
+    /// The paper's network on history features, times the certainty-equivalent price.
+    #[must_use]
+    pub fn residual(problem: &dyn Problem, horizon: usize) -> Self {
+        Self {
+            features: Features::History,
+            output: Output::Exp,
+            form: Form::Residual,
+            ..Self::paper(problem, horizon)
+        }
+    }
+
+    /// Checks every setting's range.
+    ///
+    /// # Errors
+    /// [`Error::InvalidSetting`] that names the setting.
+    pub fn validate(&self) -> Result<(), Error> {
+        let invalid = |field, reason| Err(Error::InvalidSetting { field, reason });
+        let Dimensions {
+            actions,
+            budgets,
+            context,
+        } = self.dimensions;
+        if actions == 0 || budgets == 0 || context == 0 {
+            return invalid(
+                "dimensions",
+                format!(
+                    "expected at least one action, budget and context entry, found {actions}, {budgets} and {context}"
+                ),
+            );
+        }
+        if self.horizon == 0 {
+            return invalid("horizon", "expected at least one step, found 0".to_owned());
+        }
+        let bound = match &self.network {
+            Network::Mlp {
+                hidden,
+                spectral_bound,
+            } => {
+                if hidden.contains(&0) {
+                    return invalid(
+                        "network.hidden",
+                        format!("expected at least one unit per layer, found {hidden:?}"),
+                    );
+                }
+                ("network.spectral_bound", spectral_bound)
+            }
+            Network::Linear { norm_bound } => ("network.norm_bound", norm_bound),
+        };
+        match bound {
+            (field, &Some(value)) if !(value.is_finite() && value > 0.0) => {
+                invalid(field, format!("expected a positive, finite bound, found {value}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that this is a model for a problem.
+    ///
+    /// # Errors
+    /// [`Error::InvalidSetting`] that names the setting that does not fit.
+    pub fn check_problem(&self, problem: &dyn Problem) -> Result<(), Error> {
+        if self.problem != problem.name() {
+            return Err(Error::InvalidSetting {
+                field: "problem",
+                reason: format!("expected `{}`, found `{}`", self.problem, problem.name()),
+            });
+        }
+        if self.dimensions != problem.dimensions() {
+            return Err(Error::InvalidSetting {
+                field: "dimensions",
+                reason: format!("expected {:?}, found {:?}", self.dimensions, problem.dimensions()),
+            });
+        }
+        Ok(())
+    }
+
+    /// Number of features the network sees.
+    #[must_use]
+    pub fn feature_len(&self) -> usize {
+        let Dimensions { budgets, context, .. } = self.dimensions;
+        match self.features {
+            Features::Paper => budgets + context + 1,
+            Features::History => 2 * budgets + 5 * context + 1,
+        }
+    }
+
+    /// The layers from input to output, as (inputs, outputs).
+    #[must_use]
+    pub fn layers(&self) -> Vec<(usize, usize)> {
+        let mut widths = vec![self.feature_len()];
+        if let Network::Mlp { hidden, .. } = &self.network {
+            widths.extend(hidden);
+        }
+        widths.push(self.dimensions.budgets);
+        widths.windows(2).map(|pair| (pair[0], pair[1])).collect()
+    }
+
+    /// Number of weights and biases.
+    #[must_use]
+    pub fn parameter_len(&self) -> usize {
+        self.layers()
+            .iter()
+            .map(|(inputs, outputs)| (inputs + 1) * outputs)
+            .sum()
+    }
+}
+
+/// The family of functions.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum Network {
+    /// Fully connected layers with rectified linear units; the paper's has two of ten.
+    Mlp {
+        /// The width of each hidden layer.
+        hidden: Vec<usize>,
+        /// The largest spectral norm that a layer's weight matrix may have, if bounded (Prop. 5.3).
+        spectral_bound: Option<f64>,
+    },
+    /// `θᵀφ(v)` with `‖θ‖ ≤ Z` (Prop. 5.3); `θ` holds all outputs and the bias.
+    Linear {
+        /// The bound `Z`, if any.
+        norm_bound: Option<f64>,
+    },
+}
+
+/// What the network sees at a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Features {
+    /// The paper's: remaining budgets, context, share of steps left, in this order.
+    Paper,
+    /// Remaining budgets, the same per remaining step, context, share of steps left; then of the contexts so far the mean of
+    /// each entry, the least, the greatest and the standard deviation.
+    History,
+}
+
+/// How the network's output `z` becomes a price.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Output {
+    /// `ln(1 + e^z) / ln 2`, which is 1 at `z = 0`.
+    Softplus,
+    /// `e^z`, with `z` held within ±30.
+    Exp,
+}
+
+/// What the output is multiplied with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Form {
+    /// A constant: the AVG-LT multiplier of the training set.
+    Plain,
+    /// The certainty-equivalent multiplier at this step.
+    Residual,
+}
