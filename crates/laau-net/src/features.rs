@@ -21,49 +21,70 @@ use crate::model::Model;
 use crate::spec::{Features, Form, ModelSpec};
 use crate::statistics::Statistics;
 
-/// Running statistics of the values seen so far.
+/// Running statistics of the values seen so far, of `W` episodes side by side.
 ///
 /// The sums are of differences to the first value, so that nothing cancels when the values lie close together.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Running {
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Running<const W: usize> {
     count: f64,
-    first: f64,
-    sum: f64,
-    squares: f64,
-    least: f64,
-    greatest: f64,
+    first: [f64; W],
+    sum: [f64; W],
+    squares: [f64; W],
+    least: [f64; W],
+    greatest: [f64; W],
 }
 
-impl Running {
+impl<const W: usize> Default for Running<W> {
+    fn default() -> Self {
+        Self {
+            count: 0.0,
+            first: [0.0; W],
+            sum: [0.0; W],
+            squares: [0.0; W],
+            least: [0.0; W],
+            greatest: [0.0; W],
+        }
+    }
+}
+
+impl<const W: usize> Running<W> {
     #[inline(always)]
-    pub(crate) fn push(&mut self, value: f64) {
+    pub(crate) fn push(&mut self, values: [f64; W]) {
         if self.count == 0.0 {
-            *self = Self {
-                first: value,
-                least: value,
-                greatest: value,
-                ..Self::default()
+            self.first = values;
+            self.least = values;
+            self.greatest = values;
+        }
+        self.count += 1.0;
+        for i in 0..W {
+            let value = values[i];
+            let difference = value - self.first[i];
+            self.sum[i] += difference;
+            self.squares[i] += difference * difference;
+            self.least[i] = if value < self.least[i] {
+                value
+            } else {
+                self.least[i]
+            };
+            self.greatest[i] = if value > self.greatest[i] {
+                value
+            } else {
+                self.greatest[i]
             };
         }
-        let difference = value - self.first;
-        self.count += 1.0;
-        self.sum += difference;
-        self.squares += difference * difference;
-        self.least = if value < self.least { value } else { self.least };
-        self.greatest = if value > self.greatest {
-            value
-        } else {
-            self.greatest
-        };
     }
 
     /// Mean, least, greatest, standard deviation.
     #[inline(always)]
-    pub(crate) fn summary(&self) -> [f64; 4] {
-        let mean = self.sum / self.count;
-        let variance = self.squares / self.count - mean * mean;
-        let deviation = if variance > 0.0 { variance.sqrt() } else { 0.0 };
-        [self.first + mean, self.least, self.greatest, deviation]
+    pub(crate) fn summary(&self) -> [[f64; W]; 4] {
+        let (mut means, mut deviations) = ([0.0; W], [0.0; W]);
+        for i in 0..W {
+            let mean = self.sum[i] / self.count;
+            let variance = self.squares[i] / self.count - mean * mean;
+            means[i] = self.first[i] + mean;
+            deviations[i] = if variance > 0.0 { variance.sqrt() } else { 0.0 };
+        }
+        [means, self.least, self.greatest, deviations]
     }
 }
 
@@ -83,109 +104,180 @@ pub(crate) fn budget_feature(
     feature: usize,
     steps_left: usize,
 ) -> (f64, f64) {
-    let inverse_scale = 1.0 / statistics.feature_scale[feature];
+    let (slope, offset) = normalisation(statistics, feature);
     let steps = if feature < budgets {
         1.0
     } else {
         (steps_left + 1) as f64
     };
-    (
-        inverse_scale / steps,
-        -statistics.feature_mean[feature] * inverse_scale,
-    )
+    (slope / steps, offset)
 }
 
-/// Reads the contexts of an episode step by step and writes what follows from them.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct ContextReader {
-    entries: Vec<Running>,
-    levels: Running,
-    level: f64,
+/// What a raw feature is multiplied with, and what is added then.
+#[inline(always)]
+fn normalisation(statistics: &Statistics, feature: usize) -> (f64, f64) {
+    let inverse_scale = 1.0 / statistics.feature_scale[feature];
+    (inverse_scale, -statistics.feature_mean[feature] * inverse_scale)
 }
+
+/// Reads the contexts of one episode step by step and computes what follows from them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ContextReader(LaneReader<1>);
 
 impl ContextReader {
     /// Starts an episode.
+    pub(crate) fn reset(&mut self, context_len: usize) {
+        self.0.reset(context_len);
+    }
+
+    /// Takes in the context of the next step; only what the model uses is computed.
+    #[inline]
+    pub(crate) fn push(&mut self, spec: &ModelSpec, statistics: &Statistics, context: &[f64]) {
+        self.0.push(spec, statistics, |i| [context[i]]);
+    }
+
+    /// Gives the normalised features that do not depend on the budgets, with their positions; `steps` are the steps left
+    /// and the horizon.
+    #[inline]
+    pub(crate) fn features(
+        &self,
+        spec: &ModelSpec,
+        statistics: &Statistics,
+        context: &[f64],
+        (steps_left, horizon): (usize, usize),
+        mut write: impl FnMut(usize, f64),
+    ) {
+        let share = share_left(steps_left, horizon);
+        self.0.features(
+            spec,
+            |i| [context[i]],
+            share,
+            |index, [value]| {
+                let (slope, offset) = normalisation(statistics, index);
+                write(index, value * slope + offset);
+            },
+        );
+    }
+
+    /// `w + r ŵ`: the level of this step and of the steps to come, as predicted.
+    #[inline]
+    pub(crate) fn level_to_come(&self, statistics: &Statistics, steps_left: usize) -> f64 {
+        let [level] = self.0.level_to_come(statistics, steps_left);
+        level
+    }
+}
+
+/// Reads the contexts of `W` episodes step by step and computes what follows from them.
+#[derive(Debug, Clone)]
+struct LaneReader<const W: usize> {
+    entries: Vec<Running<W>>,
+    levels: Running<W>,
+    level: [f64; W],
+}
+
+impl<const W: usize> Default for LaneReader<W> {
+    fn default() -> Self {
+        Self {
+            entries: Vec::new(),
+            levels: Running::default(),
+            level: [0.0; W],
+        }
+    }
+}
+
+impl<const W: usize> LaneReader<W> {
+    /// Starts new episodes.
     pub(crate) fn reset(&mut self, context_len: usize) {
         self.entries.clear();
         self.entries.resize(context_len, Running::default());
         self.levels = Running::default();
     }
 
-    /// Takes in the context of the next step; only what the model uses is computed.
+    /// Takes in the contexts of the next step, given entry by entry; only what the model uses is computed.
     #[inline(always)]
-    pub(crate) fn push(&mut self, spec: &ModelSpec, statistics: &Statistics, context: &[f64]) {
+    pub(crate) fn push(
+        &mut self,
+        spec: &ModelSpec,
+        statistics: &Statistics,
+        context: impl Fn(usize) -> [f64; W],
+    ) {
         if spec.features == Features::History {
-            for (entry, value) in self.entries.iter_mut().zip(context) {
-                entry.push(*value);
+            for (i, entry) in self.entries.iter_mut().enumerate() {
+                entry.push(context(i));
             }
         }
         if spec.form == Form::Residual {
-            self.level = level(context, &statistics.context_mean);
+            self.level = level(&statistics.context_mean, context);
             self.levels.push(self.level);
         }
     }
 
-    /// Writes the normalised features that do not depend on the budgets: context, share of steps left, history.
+    /// Gives the raw features that depend on the contexts so far and not on the current one alone.
     #[inline(always)]
-    pub(crate) fn features(
-        &self,
-        spec: &ModelSpec,
-        statistics: &Statistics,
-        context: &[f64],
-        steps: (usize, usize),
-        mut write: impl FnMut(usize, f64),
-    ) {
-        let first = budget_features(spec);
-        let mut feature = |index: usize, value: f64| {
-            let inverse_scale = 1.0 / statistics.feature_scale[index];
-            write(
-                index,
-                value * inverse_scale - statistics.feature_mean[index] * inverse_scale,
-            );
-        };
-        let (steps_left, horizon) = steps;
-        for (i, value) in context.iter().enumerate() {
-            feature(first + i, *value);
-        }
-        let width = context.len();
-        feature(first + width, share_of_steps_left(steps_left, horizon));
+    fn history(&self, spec: &ModelSpec, mut write: impl FnMut(usize, [f64; W])) {
         if spec.features == Features::History {
+            let width = self.entries.len();
+            let first = budget_features(spec) + width + 1;
             for (i, entry) in self.entries.iter().enumerate() {
-                for (k, value) in entry.summary().into_iter().enumerate() {
-                    feature(first + 1 + (1 + k) * width + i, value);
+                for (k, values) in entry.summary().into_iter().enumerate() {
+                    write(first + k * width + i, values);
                 }
             }
         }
     }
 
+    /// Gives all raw features that do not depend on the budgets: context, share of steps left, history.
+    #[inline(always)]
+    pub(crate) fn features(
+        &self,
+        spec: &ModelSpec,
+        context: impl Fn(usize) -> [f64; W],
+        share_left: f64,
+        mut write: impl FnMut(usize, [f64; W]),
+    ) {
+        let first = budget_features(spec);
+        let width = spec.dimensions.context;
+        for i in 0..width {
+            write(first + i, context(i));
+        }
+        write(first + width, [share_left; W]);
+        self.history(spec, write);
+    }
+
     /// `w + r ŵ`: the level of this step and of the steps to come, as predicted.
     #[inline(always)]
-    pub(crate) fn level_to_come(&self, statistics: &Statistics, steps_left: usize) -> f64 {
-        let predicted = predict_level(&statistics.level_predictor, self.level, self.levels.summary());
-        self.level + steps_left as f64 * predicted
+    fn level_to_come(&self, statistics: &Statistics, steps_left: usize) -> [f64; W] {
+        let [mean, least, greatest, deviation] = self.levels.summary();
+        std::array::from_fn(|i| {
+            let summary = [mean[i], least[i], greatest[i], deviation[i]];
+            let predicted = predict_level(&statistics.level_predictor, self.level[i], summary);
+            self.level[i] + steps_left as f64 * predicted
+        })
     }
 }
 
 /// `t̄`: the share of the horizon that is left after this step.
-#[inline(always)]
-pub(crate) fn share_of_steps_left(steps_left: usize, horizon: usize) -> f64 {
+fn share_left(steps_left: usize, horizon: usize) -> f64 {
     steps_left as f64 / horizon as f64
 }
 
 /// The level of a context: its entries over their means, averaged. An entry whose mean is zero counts as 1.
 #[inline(always)]
-pub(crate) fn level(context: &[f64], mean: &[f64]) -> f64 {
-    let sum: f64 = context
-        .iter()
-        .zip(mean)
-        .map(|(value, mean)| if *mean == 0.0 { 1.0 } else { value / mean })
-        .sum();
-    sum / context.len() as f64
+pub(crate) fn level<const W: usize>(mean: &[f64], context: impl Fn(usize) -> [f64; W]) -> [f64; W] {
+    let mut sum = [0.0; W];
+    for (i, &mean) in mean.iter().enumerate() {
+        let values = context(i);
+        for k in 0..W {
+            sum[k] += if mean == 0.0 { 1.0 } else { values[k] / mean };
+        }
+    }
+    sum.map(|sum| sum / mean.len() as f64)
 }
 
 /// The predicted mean level of the steps to come; at least a thousandth, so that a price stays positive.
 #[inline(always)]
-pub(crate) fn predict_level(predictor: &[f64; 6], level: f64, summary: [f64; 4]) -> f64 {
+fn predict_level(predictor: &[f64; 6], level: f64, summary: [f64; 4]) -> f64 {
+    const LEAST_LEVEL: f64 = 1e-3;
     let [mean, least, greatest, deviation] = summary;
     let predicted = predictor[0]
         + predictor[1] * level
@@ -199,8 +291,6 @@ pub(crate) fn predict_level(predictor: &[f64; 6], level: f64, summary: [f64; 4])
         LEAST_LEVEL
     }
 }
-
-const LEAST_LEVEL: f64 = 1e-3;
 
 /// The constant part `λ0_m ρ0_m` of the residual base, and the smallest budget that it is divided by.
 ///
@@ -232,13 +322,10 @@ pub(crate) fn observe(
             reader.push(spec, statistics, context);
         }
     }
-    reader.features(
-        spec,
-        statistics,
-        context,
-        (steps_left, observation.horizon),
-        |index, value| features[index] = value,
-    );
+    let steps = (steps_left, observation.horizon);
+    reader.features(spec, statistics, context, steps, |index, value| {
+        features[index] = value;
+    });
     match spec.form {
         Form::Plain => base.copy_from_slice(&statistics.multiplier_scale),
         Form::Residual => {
@@ -253,59 +340,98 @@ pub(crate) fn observe(
 
 /// What a minibatch's networks see before any budget is known, for all steps that are priced (all but the last).
 ///
-/// Both tables are feature-major: the values of all lanes (episodes, then padding) lie side by side.
+/// The tables are `row × step × lane`: lanes are the episodes of the batch, then padding.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct BatchInputs {
-    /// `step × feature × lane`; the budget features hold their offset, and want `slope · b` added.
+    /// A row per feature. The rows of the budget features, the first ones, are left as they are: they are
+    /// [`budget_feature`]s of budgets not yet known.
     pub(crate) features: Vec<f64>,
-    /// `step × budget × lane`: what the base is, without its division by `max(b, least)` in the residual form.
+    /// A row per budget: the base of the price, in the residual form before its division by `max(b, least)`.
     pub(crate) bases: Vec<f64>,
-    reader: ContextReader,
+    /// A row per context entry, for all steps and the last one, too.
+    contexts: Vec<f64>,
+    /// Of each feature.
+    normalisation: Vec<(f64, f64)>,
+    reader: LaneReader<{ Self::BLOCK }>,
 }
 
 impl BatchInputs {
-    /// Fills both tables; they are allocated only when they grow.
+    /// Episodes that are read side by side; the number of lanes is a multiple of it.
+    pub(crate) const BLOCK: usize = 4;
+
+    /// Fills all tables; they are allocated only when they grow.
+    #[inline(always)]
     pub(crate) fn fill(&mut self, model: &Model, episodes: &Episodes, batch: &[usize], lanes: usize) {
+        const BLOCK: usize = BatchInputs::BLOCK;
+        assert_eq!(lanes % BLOCK, 0, "lanes come in blocks");
         let (spec, statistics) = (&model.spec, &model.statistics);
-        let width = spec.feature_len();
-        let budgets = spec.dimensions.budgets;
+        let (budgets, width) = (spec.dimensions.budgets, spec.dimensions.context);
         let horizon = episodes.horizon();
         let steps = horizon - 1;
-        self.features.resize(steps * width * lanes, 0.0);
-        self.bases.resize(steps * budgets * lanes, 0.0);
-        for step in 0..steps {
-            for j in 0..budget_features(spec) {
-                let (_, offset) = budget_feature(statistics, budgets, j, horizon - 1 - step);
-                self.features[(step * width + j) * lanes..][..lanes].fill(offset);
+        self.features.resize(spec.feature_len() * steps * lanes, 0.0);
+        self.bases.resize(budgets * steps * lanes, 0.0);
+        self.contexts.resize(width * horizon * lanes, 0.0);
+        self.normalisation.clear();
+        self.normalisation
+            .extend((0..spec.feature_len()).map(|j| normalisation(statistics, j)));
+
+        for (lane, &index) in batch.iter().enumerate() {
+            let contexts = episodes.get(index).contexts();
+            for (i, row) in self.contexts.chunks_exact_mut(horizon * lanes).enumerate() {
+                for (step, values) in row.chunks_exact_mut(lanes).enumerate() {
+                    values[lane] = contexts[step * width + i];
+                }
             }
         }
-        for (lane, &index) in batch.iter().enumerate() {
-            let episode = episodes.get(index);
-            self.reader.reset(episode.context_len());
+        if spec.form == Form::Plain {
+            for (row, scale) in self
+                .bases
+                .chunks_exact_mut((steps * lanes).max(1))
+                .zip(&statistics.multiplier_scale)
+            {
+                row.fill(*scale);
+            }
+        }
+        let Self {
+            features,
+            bases,
+            contexts,
+            normalisation,
+            reader,
+        } = self;
+        for start in (0..lanes).step_by(BLOCK) {
+            reader.reset(width);
             for step in 0..steps {
-                let context = episode.context(step);
                 let steps_left = horizon - 1 - step;
-                self.reader.push(spec, statistics, context);
-                let features = &mut self.features;
-                self.reader.features(
-                    spec,
-                    statistics,
-                    context,
-                    (steps_left, horizon),
-                    |index, value| {
-                        features[(step * width + index) * lanes + lane] = value;
-                    },
-                );
-                for m in 0..budgets {
-                    self.bases[(step * budgets + m) * lanes + lane] = match spec.form {
-                        Form::Plain => statistics.multiplier_scale[m],
-                        Form::Residual => {
-                            base_constants(statistics, m).0
-                                * self.reader.level_to_come(statistics, steps_left)
+                let context = |i: usize| {
+                    let at = (i * horizon + step) * lanes + start;
+                    block(&contexts[at..at + BLOCK])
+                };
+                reader.push(spec, statistics, context);
+                reader.features(spec, context, share_left(steps_left, horizon), |index, values| {
+                    let (slope, offset) = normalisation[index];
+                    let at = (index * steps + step) * lanes + start;
+                    for (out, value) in features[at..at + BLOCK].iter_mut().zip(values) {
+                        *out = value * slope + offset;
+                    }
+                });
+                if spec.form == Form::Residual {
+                    let level = reader.level_to_come(statistics, steps_left);
+                    for m in 0..budgets {
+                        let (constant, _) = base_constants(statistics, m);
+                        let at = (m * steps + step) * lanes + start;
+                        for (out, level) in bases[at..at + BLOCK].iter_mut().zip(level) {
+                            *out = constant * level;
                         }
-                    };
+                    }
                 }
             }
         }
     }
+}
+
+/// A slice of one block as an array.
+#[inline(always)]
+fn block(values: &[f64]) -> [f64; BatchInputs::BLOCK] {
+    std::array::from_fn(|i| values[i])
 }

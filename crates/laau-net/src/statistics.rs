@@ -111,7 +111,7 @@ impl Statistics {
     fn feature_moments(&self, spec: &ModelSpec, train: &Episodes) -> (Vec<f64>, Vec<f64>) {
         let horizon = train.horizon();
         let budgets = spec.dimensions.budgets;
-        let mut moments = vec![Running::default(); spec.feature_len()];
+        let mut moments = vec![Running::<1>::default(); spec.feature_len()];
         let mut reader = ContextReader::default();
         for episode in train.iter() {
             reader.reset(episode.context_len());
@@ -121,19 +121,19 @@ impl Statistics {
                 let share = (horizon - step) as f64 / horizon as f64;
                 for (j, moment) in moments.iter_mut().take(budget_features(spec)).enumerate() {
                     let (slope, _) = budget_feature(self, budgets, j, steps_left);
-                    moment.push(slope * share * episode.budgets()[j % budgets]);
+                    moment.push([slope * share * episode.budgets()[j % budgets]]);
                 }
                 let context = episode.context(step);
                 reader.push(spec, self, context);
                 reader.features(spec, self, context, (steps_left, horizon), |index, value| {
-                    moments[index].push(value);
+                    moments[index].push([value]);
                 });
             }
         }
         moments
             .iter()
             .map(|moment| {
-                let [mean, _, _, deviation] = moment.summary();
+                let [[mean], _, _, [deviation]] = moment.summary();
                 let constant = deviation <= 1e-9 * mean.abs();
                 let scale = match (constant, mean == 0.0) {
                     (false, _) => deviation,
@@ -334,15 +334,16 @@ fn fit_level_predictor(train: &Episodes, context_mean: &[f64]) -> [f64; 6] {
     let mut levels = vec![0.0; horizon];
     for episode in train.iter() {
         for (step, value) in levels.iter_mut().enumerate() {
-            *value = level(episode.context(step), context_mean);
+            let context = episode.context(step);
+            [*value] = level(context_mean, |i| [context[i]]);
         }
         let mut to_come: f64 = levels.iter().sum();
-        let mut running = Running::default();
+        let mut running = Running::<1>::default();
         for step in 0..horizon - 1 {
-            running.push(levels[step]);
+            running.push([levels[step]]);
             to_come -= levels[step];
             let target = to_come / (horizon - 1 - step) as f64;
-            let [mean, least, greatest, deviation] = running.summary();
+            let [[mean], [least], [greatest], [deviation]] = running.summary();
             let row = [1.0, levels[step], mean, least, greatest, deviation];
             for i in 0..6 {
                 right[i] += row[i] * target;
