@@ -1,7 +1,22 @@
 #![doc = include_str!("../README.md")]
 
+mod avg_lt;
+mod cr_pursuit;
+mod dual_descent;
+mod equal;
 mod error;
+mod fair_box;
+mod layer;
+mod opt;
 mod setting;
+mod shadow_price;
+mod tuning;
 
+pub use avg_lt::{AvgLt, AvgLtOptions};
+pub use cr_pursuit::{CrPursuit, CrPursuitOptions, Ratio};
+pub use dual_descent::{DualDescent, DualDescentParameters, Mirror, PriceScale, Start};
+pub use equal::{Equal, EqualOptions};
 pub use error::Error;
+pub use opt::{HorizonOptimum, HorizonOptions, HorizonSolution, Optimum, WaterFilling, optimum};
 pub use setting::{Fitted, Setting};
+pub use tuning::DualDescentOptions;

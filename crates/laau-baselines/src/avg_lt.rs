@@ -1,0 +1,157 @@
+//! AVG-LT: one price for all, right on average.
+
+use std::sync::Arc;
+
+use laau_core::{
+    Agent, Differentiate, Episodes, Error, Observation, Policy, Projected, SmoothProblem, StepSolver,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::error::expect_option;
+use crate::layer::Layer;
+use crate::opt::{HorizonOptimum, HorizonOptions};
+use crate::setting::{Fitted, Setting};
+
+const NAME: &str = "avg-lt";
+
+/// How the average multiplier is found.
+///
+/// | name | default | purpose | range |
+/// |---|---|---|---|
+/// | `horizon` | [`HorizonOptions::default`] | the interior point that finds it | see there |
+/// | `negligible` | `1e-8` | a price counts as zero when the whole budget at that price is worth less than this share of the cost | `[0, 1)` |
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AvgLtOptions {
+    /// The interior point that finds the multiplier.
+    pub horizon: HorizonOptions,
+    /// The share of the cost below which a budget's value counts as zero.
+    pub negligible: f64,
+}
+
+impl Default for AvgLtOptions {
+    fn default() -> Self {
+        Self {
+            horizon: HorizonOptions::default(),
+            negligible: 1e-8,
+        }
+    }
+}
+
+impl AvgLtOptions {
+    /// The policy with the average multiplier of the training set; the validation set is not looked at.
+    ///
+    /// # Errors
+    /// For options outside their ranges, and for episodes that do not fit the problem.
+    pub fn fit(&self, setting: &Setting, train: &Episodes, _: &Episodes) -> Result<Fitted, Error> {
+        let multiplier = self.average_multiplier(setting, train)?;
+        let policy = AvgLt::projected(setting, multiplier.clone())?;
+        Ok(Fitted::new(policy).with_each("multiplier", &multiplier))
+    }
+
+    /// The price `λ ≥ 0` of each budget with `E[Σ_t g(x(λ, c_t), c_t)] = E[B]`, or zero where even a free budget is not
+    /// used up on average.
+    ///
+    /// This is the multiplier of the problem that the paper relaxes to, `max E[Σ utility]` subject to
+    /// `E[Σ usage] ≤ E[B]`: an offline optimum over all steps of the training set at once, with all its budgets
+    /// together. It is found as one, for any number of budgets, at a cost linear in the size of the set.
+    ///
+    /// # Errors
+    /// For options outside their ranges, and for episodes that do not fit the problem.
+    pub fn average_multiplier(&self, setting: &Setting, train: &Episodes) -> Result<Vec<f64>, Error> {
+        expect_option(
+            self.negligible >= 0.0 && self.negligible < 1.0,
+            NAME,
+            "negligible",
+            "a value in [0, 1)",
+            self.negligible,
+        )?;
+        setting.check_episodes(NAME, "training", train)?;
+        let mut budgets = vec![0.0; train.budget_len()];
+        for episode in train.iter() {
+            for (sum, budget) in budgets.iter_mut().zip(episode.budgets()) {
+                *sum += budget;
+            }
+        }
+        let problem = Arc::<dyn SmoothProblem>::clone(&setting.problem);
+        let relaxed = HorizonOptimum::new(problem, self.horizon)?.solve(train.contexts(), &budgets)?;
+        let mut multiplier = relaxed.multipliers;
+        for (price, budget) in multiplier.iter_mut().zip(&budgets) {
+            if *price * budget <= self.negligible * relaxed.cost.abs() {
+                *price = 0.0;
+            }
+        }
+        Ok(multiplier)
+    }
+}
+
+/// Every step pays the same price, to the last: the untruncated action at that price, projected.
+#[derive(Clone)]
+pub struct AvgLt {
+    solver: Box<dyn Differentiate>,
+    multiplier: Vec<f64>,
+}
+
+impl AvgLt {
+    /// The policy with a given price per budget, behind the projection.
+    ///
+    /// # Errors
+    /// [`Error::WrongLength`], [`Error::NotFinite`] or [`Error::Negative`] for the prices.
+    pub fn projected(setting: &Setting, multiplier: Vec<f64>) -> Result<Projected<Self>, Error> {
+        check_prices(setting, "the multiplier", &multiplier)?;
+        let policy = Self {
+            solver: setting.solver.clone(),
+            multiplier,
+        };
+        Ok(Projected::new(policy, setting.plain()))
+    }
+}
+
+impl Policy for AvgLt {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn begin(&self) -> Box<dyn Agent + '_> {
+        Box::new(AvgLtAgent {
+            layer: Layer::new(&*self.solver),
+            multiplier: &self.multiplier,
+        })
+    }
+}
+
+struct AvgLtAgent<'a> {
+    layer: Layer,
+    multiplier: &'a [f64],
+}
+
+impl Agent for AvgLtAgent<'_> {
+    fn decide(&mut self, seen: &Observation<'_>, action: &mut [f64]) -> Result<(), Error> {
+        self.layer.untruncated(seen, self.multiplier, action)
+    }
+
+    fn multiplier(&self) -> Option<&[f64]> {
+        Some(self.multiplier)
+    }
+}
+
+/// Checks one finite, non-negative value per budget.
+pub(crate) fn check_prices(setting: &Setting, what: &'static str, prices: &[f64]) -> Result<(), Error> {
+    let expected = setting.solver.problem().dimensions().budgets;
+    if prices.len() != expected {
+        return Err(Error::WrongLength {
+            what,
+            expected,
+            found: prices.len(),
+        });
+    }
+    for (index, &value) in prices.iter().enumerate() {
+        if !value.is_finite() {
+            return Err(Error::NotFinite { what, index, value });
+        }
+        if value < 0.0 {
+            return Err(Error::Negative { what, index, value });
+        }
+    }
+    Ok(())
+}

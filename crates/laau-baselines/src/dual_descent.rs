@@ -1,0 +1,271 @@
+//! Dual mirror descent (Balseiro, Lu, Mirrokni): prices that learn from what was used.
+
+use laau_core::{Agent, Differentiate, Error, Observation, Policy, Projected, StepSolver};
+use serde::{Deserialize, Serialize};
+
+use crate::avg_lt::check_prices;
+use crate::error::expect_option;
+use crate::layer::{Layer, share};
+use crate::setting::Setting;
+
+/// The geometry in which the prices move.
+///
+/// With `ρ = B/N`, the untruncated action `x̃` and the relative saving `s = 1 − g(x̃)/ρ`, in units of a price scale `σ`
+/// (so that `ν = μ/σ` and the step `η` have no dimension):
+///
+/// | mirror | name | update |
+/// |---|---|---|
+/// | `Euclidean` | `dgd` | `ν ← max(ν − η s, 0)` |
+/// | `Entropic` | `mw` | `ν ← ν exp(−η s)` |
+/// | `Queue` | `lyapunov` | `Q ← max(Q − s, 0)`, `ν = Q/V` with `V = 1/η`: drift plus penalty, the queue form of `dgd` |
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mirror {
+    /// Dual gradient descent.
+    Euclidean,
+    /// Multiplicative weights.
+    Entropic,
+    /// Lyapunov optimisation with virtual queues.
+    Queue,
+}
+
+impl Mirror {
+    /// The policy's name in tables and on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Euclidean => "dgd",
+            Self::Entropic => "mw",
+            Self::Queue => "lyapunov",
+        }
+    }
+}
+
+/// In what the prices are measured; it makes step size and start free of the units of costs and budgets.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PriceScale {
+    /// One positive scale per budget, for example the average multiplier of a training set.
+    Given(Vec<f64>),
+    /// The shadow price of the share `B/N` at the first step that has one; until then a step takes its share.
+    FirstStep,
+}
+
+/// Where the prices start.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Start {
+    /// At this multiple of the price scale.
+    Scaled(f64),
+    /// At these multipliers, one per budget.
+    At(Vec<f64>),
+}
+
+/// The parameters of dual mirror descent.
+///
+/// | name | default | purpose | range |
+/// |---|---|---|---|
+/// | `step_size` | 1 | `η √N`: the step of an episode of `N` steps is `step_size / √N` | positive |
+/// | `start` | `Scaled(1)` | the prices at the first step | at least 0, for `mw` above 0 |
+/// | `scale` | `FirstStep` | the unit of the prices | positive |
+#[derive(Debug, Clone, PartialEq)]
+pub struct DualDescentParameters {
+    /// `η √N`.
+    pub step_size: f64,
+    /// The prices at the first step.
+    pub start: Start,
+    /// The unit of the prices.
+    pub scale: PriceScale,
+}
+
+impl Default for DualDescentParameters {
+    fn default() -> Self {
+        Self {
+            step_size: 1.0,
+            start: Start::Scaled(1.0),
+            scale: PriceScale::FirstStep,
+        }
+    }
+}
+
+/// Dual mirror descent with the paper's change: the last step takes all it can use, `min(b_N, x_max)`.
+///
+/// The price moves by what the *untruncated* action would have used, also where the projection paid less.
+#[derive(Clone)]
+pub struct DualDescent {
+    mirror: Mirror,
+    solver: Box<dyn Differentiate>,
+    parameters: DualDescentParameters,
+}
+
+impl DualDescent {
+    /// The policy with given parameters, behind the projection. The defaults need no data.
+    ///
+    /// # Errors
+    /// For parameters outside their ranges.
+    pub fn projected(
+        setting: &Setting,
+        mirror: Mirror,
+        parameters: DualDescentParameters,
+    ) -> Result<Projected<Self>, Error> {
+        let name = mirror.name();
+        let positive = |option, value: f64| {
+            let good = value > 0.0 && value.is_finite();
+            expect_option(good, name, option, "a positive value", value)
+        };
+        positive("step_size", parameters.step_size)?;
+        if let PriceScale::Given(scale) = &parameters.scale {
+            check_prices(setting, "the price scale", scale)?;
+            scale.iter().try_for_each(|scale| positive("scale", *scale))?;
+        }
+        let starts = match &parameters.start {
+            Start::Scaled(multiple) => std::slice::from_ref(multiple),
+            Start::At(prices) => {
+                check_prices(setting, "the first multiplier", prices)?;
+                prices
+            }
+        };
+        for &start in starts {
+            match mirror {
+                Mirror::Entropic => positive("start", start)?,
+                Mirror::Euclidean | Mirror::Queue => {
+                    let good = start >= 0.0 && start.is_finite();
+                    expect_option(good, name, "start", "a non-negative value", start)?;
+                }
+            }
+        }
+        let policy = Self {
+            mirror,
+            solver: setting.solver.clone(),
+            parameters,
+        };
+        Ok(Projected::new(policy, setting.plain()))
+    }
+}
+
+impl Policy for DualDescent {
+    fn name(&self) -> &'static str {
+        self.mirror.name()
+    }
+
+    fn begin(&self) -> Box<dyn Agent + '_> {
+        let budgets = self.solver.problem().dimensions().budgets;
+        Box::new(DualDescentAgent {
+            mirror: self.mirror,
+            parameters: &self.parameters,
+            layer: Layer::new(&*self.solver),
+            scale: None,
+            relative: vec![0.0; budgets],
+            prices: vec![0.0; budgets],
+            share: vec![0.0; budgets],
+        })
+    }
+}
+
+struct DualDescentAgent<'a> {
+    mirror: Mirror,
+    parameters: &'a DualDescentParameters,
+    layer: Layer,
+    /// `σ`, once it is known.
+    scale: Option<Vec<f64>>,
+    /// `ν = μ/σ`; the queues `Q` of the queue form.
+    relative: Vec<f64>,
+    /// `μ`, the prices behind the last decision.
+    prices: Vec<f64>,
+    /// `ρ = B/N`.
+    share: Vec<f64>,
+}
+
+impl Agent for DualDescentAgent<'_> {
+    fn decide(&mut self, seen: &Observation<'_>, action: &mut [f64]) -> Result<(), Error> {
+        if seen.is_last() {
+            self.prices.fill(0.0);
+            self.layer.within(seen, seen.available, action)?;
+            return Ok(());
+        }
+        let eta = self.parameters.step_size / (seen.horizon as f64).sqrt();
+        share(seen, &mut self.share);
+        if self.scale.is_none() && !self.open(seen, eta, action)? {
+            return Ok(());
+        }
+        let Self { scale, prices, .. } = self;
+        for (m, scale) in scale.iter().flatten().enumerate() {
+            prices[m] = scale
+                * match self.mirror {
+                    Mirror::Queue => self.relative[m] * eta,
+                    Mirror::Euclidean | Mirror::Entropic => self.relative[m],
+                };
+        }
+        self.layer.untruncated(seen, prices, action)?;
+        let used = self.layer.usage(seen, action);
+        for m in 0..self.share.len() {
+            // A budget of zero cannot be used: its price does not matter, and stays.
+            let saving = if self.share[m] > 0.0 {
+                1.0 - used[m] / self.share[m]
+            } else {
+                0.0
+            };
+            let nu = &mut self.relative[m];
+            *nu = match self.mirror {
+                Mirror::Euclidean => (*nu - eta * saving).max(0.0),
+                Mirror::Entropic => (*nu * (-eta * saving).exp()).clamp(SMALLEST_WEIGHT, LARGEST_WEIGHT),
+                Mirror::Queue => (*nu - saving).max(0.0),
+            };
+        }
+        Ok(())
+    }
+
+    fn multiplier(&self) -> Option<&[f64]> {
+        Some(&self.prices)
+    }
+}
+
+/// Multiplicative weights must not underflow to a zero that they never leave, nor overflow.
+const SMALLEST_WEIGHT: f64 = 1e-100;
+const LARGEST_WEIGHT: f64 = 1e100;
+
+impl DualDescentAgent<'_> {
+    /// Finds the price scale and starts the prices. `false` when the step shows no price: the action is then the one
+    /// that its share buys.
+    fn open(&mut self, seen: &Observation<'_>, eta: f64, action: &mut [f64]) -> Result<bool, Error> {
+        let scale = match &self.parameters.scale {
+            PriceScale::Given(scale) => scale.clone(),
+            PriceScale::FirstStep => {
+                let shadow = self.layer.within(seen, &self.share, action)?;
+                match price_scale(shadow, &self.share) {
+                    Some(scale) => scale,
+                    None => return Ok(false),
+                }
+            }
+        };
+        for (m, (nu, scale)) in self.relative.iter_mut().zip(&scale).enumerate() {
+            *nu = match &self.parameters.start {
+                Start::Scaled(multiple) => *multiple,
+                Start::At(prices) => prices[m] / scale,
+            };
+            if self.mirror == Mirror::Queue {
+                *nu /= eta;
+            }
+        }
+        self.scale = Some(scale);
+        Ok(true)
+    }
+}
+
+/// A positive unit for the price of each budget: the price itself, or, for a budget whose price is (nearly) zero, the
+/// price at which its share would be worth a hundredth of what all shares are worth. `None` when nothing has a price.
+pub(crate) fn price_scale(prices: &[f64], share: &[f64]) -> Option<Vec<f64>> {
+    const LEAST_WORTH: f64 = 0.01;
+    let worth: f64 = prices.iter().zip(share).map(|(price, share)| price * share).sum();
+    (worth > 0.0 && worth.is_finite()).then(|| {
+        prices
+            .iter()
+            .zip(share)
+            .map(|(&price, &share)| {
+                if share > 0.0 {
+                    price.max(LEAST_WORTH * worth / share)
+                } else {
+                    price.max(1.0)
+                }
+            })
+            .collect()
+    })
+}

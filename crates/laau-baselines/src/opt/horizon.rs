@@ -1,0 +1,254 @@
+//! The offline optimum of any smooth problem: an interior point over the horizon, at a cost linear in its length.
+
+use std::sync::Arc;
+
+use laau_core::{Episode, Error, Hindsight, Problem, SmoothProblem};
+use serde::{Deserialize, Serialize};
+
+use super::interior::Iteration;
+use super::pull_in;
+use crate::error::{Error as OwnError, expect_option};
+
+pub(super) const NAME: &str = "opt";
+
+/// When the interior point stops, and how far it dares to step.
+///
+/// | name | default | purpose | range |
+/// |---|---|---|---|
+/// | `tolerance` | `1e-10` | certified suboptimality, relative to the cost | `(0, 1)` |
+/// | `max_iterations` | 200 | an error beyond | at least 1 |
+/// | `fraction_to_boundary` | 0.995 | share of the way to the nearest bound that a step may take | `(0, 1)` |
+/// | `sufficient_decrease` | 0.01 | share of the residual that a unit step must remove | `(0, 0.5)` |
+/// | `relaxation` | `1e-11` | room given to a budget that has none, relative to its scale | `(0, 1e-3)` |
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HorizonOptions {
+    /// Certified suboptimality, relative to the cost.
+    pub tolerance: f64,
+    /// The most iterations.
+    pub max_iterations: usize,
+    /// Share of the way to the nearest bound that a step may take.
+    pub fraction_to_boundary: f64,
+    /// Share of the residual that a unit step must remove.
+    pub sufficient_decrease: f64,
+    /// Room given to a budget that has none.
+    pub relaxation: f64,
+}
+
+impl Default for HorizonOptions {
+    fn default() -> Self {
+        Self {
+            tolerance: 1e-10,
+            max_iterations: 200,
+            fraction_to_boundary: 0.995,
+            sufficient_decrease: 0.01,
+            relaxation: 1e-11,
+        }
+    }
+}
+
+impl HorizonOptions {
+    fn check(&self) -> Result<(), OwnError> {
+        let within = |option, value: f64, most: f64, expected| {
+            expect_option(value > 0.0 && value < most, NAME, option, expected, value)
+        };
+        within("tolerance", self.tolerance, 1.0, "a value in (0, 1)")?;
+        within(
+            "fraction_to_boundary",
+            self.fraction_to_boundary,
+            1.0,
+            "a value in (0, 1)",
+        )?;
+        within(
+            "sufficient_decrease",
+            self.sufficient_decrease,
+            0.5,
+            "a value in (0, 0.5)",
+        )?;
+        within("relaxation", self.relaxation, 1e-3, "a value in (0, 1e-3)")?;
+        expect_option(
+            self.max_iterations > 0,
+            NAME,
+            "max_iterations",
+            "at least 1",
+            self.max_iterations as f64,
+        )
+    }
+}
+
+/// The optimum of a horizon, and the proof that it is one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HorizonSolution {
+    /// The actions of all steps, `N × d`, strictly inside the box.
+    pub actions: Vec<f64>,
+    /// The price of each budget.
+    pub multipliers: Vec<f64>,
+    /// The cost of the actions.
+    pub cost: f64,
+    /// An upper bound on how far the cost is above the optimum.
+    pub gap: f64,
+    /// Iterations taken.
+    pub iterations: usize,
+}
+
+/// The offline optimum by a primal-dual interior point:
+/// `min Σ_t l(x_t, c_t)` subject to `Σ_t g(x_t, c_t) ≤ B` and the box.
+///
+/// The steps meet in the budgets only. A Newton step therefore factors one `d × d` matrix per step and one `M × M`
+/// matrix in all (the Schur complement, a sum over steps): the cost is `O(N (d³ + M d² + M² d))`.
+///
+/// All iterates are strictly feasible. It stops when `complementarity + Σ |dual residual| (upper − lower)` is within the
+/// tolerance; by convexity that is an upper bound on the suboptimality, whatever the path was.
+///
+/// A budget that the lower corners use up leaves no inside. It is given a little room
+/// ([`HorizonOptions::relaxation`]); a plan is pulled back to what can be paid.
+#[derive(Clone)]
+pub struct HorizonOptimum {
+    problem: Arc<dyn SmoothProblem>,
+    options: HorizonOptions,
+}
+
+impl HorizonOptimum {
+    /// The optimum of a problem.
+    ///
+    /// # Errors
+    /// When an option is outside its range.
+    pub fn new(problem: Arc<dyn SmoothProblem>, options: HorizonOptions) -> Result<Self, Error> {
+        options.check()?;
+        Ok(Self { problem, options })
+    }
+
+    /// Solves a horizon; `contexts` is step × context, of any number of steps.
+    ///
+    /// # Errors
+    /// [`Error::WrongLength`] or [`Error::BudgetTooSmall`] for inputs that do not fit, and the crate's `NotConverged` at
+    /// the seam.
+    pub fn solve(&self, contexts: &[f64], budgets: &[f64]) -> Result<HorizonSolution, Error> {
+        let context_len = self.problem.dimensions().context;
+        let episode = Episode::new(contexts, context_len, budgets)?;
+        let expected = self.problem.dimensions().budgets;
+        if budgets.len() != expected {
+            return Err(Error::WrongLength {
+                what: "the budgets",
+                expected,
+                found: budgets.len(),
+            });
+        }
+        Iteration::start(&*self.problem, &self.options, episode)?.run()
+    }
+}
+
+impl Hindsight for HorizonOptimum {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn plan(&self, episode: &Episode<'_>, actions: &mut [f64]) -> Result<(), Error> {
+        let solution = self.solve(episode.contexts(), episode.budgets())?;
+        actions.copy_from_slice(&solution.actions);
+        let problem: Arc<dyn Problem> = Arc::<dyn SmoothProblem>::clone(&self.problem);
+        pull_in(&problem, episode, actions)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::opt::WaterFilling;
+    use laau_core::problems::{LogUtility, WeightedFairness};
+
+    fn horizon(problem: impl SmoothProblem + 'static) -> HorizonOptimum {
+        HorizonOptimum::new(Arc::new(problem), HorizonOptions::default()).unwrap()
+    }
+
+    fn weights(count: usize) -> Vec<f64> {
+        (0..count).map(|t| (t as f64 * 0.7).sin().abs().powi(3)).collect()
+    }
+
+    #[test]
+    fn it_agrees_with_water_filling_at_every_level() {
+        let exact = WaterFilling::new(WeightedFairness::paper());
+        let weights = weights(40);
+        let mut actions = [0.0; 40];
+        for budget in [40.5, 47.0, 120.0, 500.0, 1300.0, 1559.0, 1600.0, 9000.0] {
+            let price = exact.fill(&weights, budget, &mut actions);
+            let best: f64 = weights.iter().zip(&actions).map(|(c, x)| -c * x.ln()).sum();
+            let found = horizon(WeightedFairness::paper())
+                .solve(&weights, &[budget])
+                .unwrap();
+            assert!(
+                (found.cost - best).abs() <= 1e-9 * best.abs().max(1e-3),
+                "budget {budget}: {} against {best}",
+                found.cost
+            );
+            assert!(
+                found.cost - best <= found.gap + 1e-9 * best.abs(),
+                "the gap is a bound"
+            );
+            if budget > 41.0 && budget < 1500.0 {
+                assert!(
+                    (found.multipliers[0] - price).abs() < 1e-6 * price,
+                    "{} against {price}",
+                    found.multipliers[0]
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_plan_for_the_least_budget_is_the_lower_corner() {
+        let weights = weights(40);
+        let episode = Episode::new(&weights, 1, &[40.0]).unwrap();
+        let mut actions = [0.0; 40];
+        horizon(WeightedFairness::paper())
+            .plan(&episode, &mut actions)
+            .unwrap();
+        assert_eq!(actions, [1.0; 40]);
+    }
+
+    #[test]
+    fn a_cost_that_nothing_can_change_is_solved_at_once() {
+        let found = horizon(WeightedFairness::paper())
+            .solve(&[0.0; 5], &[50.0])
+            .unwrap();
+        assert_eq!((found.cost, found.gap, found.iterations), (0.0, 0.0, 0));
+    }
+
+    #[test]
+    fn the_number_of_iterations_does_not_grow_with_the_horizon() {
+        let problem = LogUtility::new(3, 2, vec![1.0, 0.5, 0.2, 0.1, 0.6, 1.0], 0.1, 10.0).unwrap();
+        let solver = horizon(problem);
+        let iterations: Vec<usize> = [10, 100, 1000, 10000]
+            .iter()
+            .map(|&n| {
+                let budgets = [3.0 * n as f64, 2.0 * n as f64];
+                let found = solver.solve(&weights(3 * n), &budgets).unwrap();
+                assert!(found.gap < 1e-8 * found.cost.abs());
+                found.iterations
+            })
+            .collect();
+        assert!(iterations.iter().all(|i| *i < 60), "{iterations:?}");
+    }
+
+    #[test]
+    fn a_budget_below_the_lower_corners_and_bad_options_are_refused() {
+        let error = horizon(WeightedFairness::paper())
+            .solve(&[0.5; 4], &[3.0])
+            .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "episode 0: budget 3 of resource 0 is below 4, the least that 4 steps use"
+        );
+        let options = HorizonOptions {
+            tolerance: 0.0,
+            ..HorizonOptions::default()
+        };
+        assert_eq!(
+            HorizonOptimum::new(Arc::new(WeightedFairness::paper()), options)
+                .err()
+                .unwrap()
+                .to_string(),
+            "policy `opt`: expected a value in (0, 1) for option `tolerance`, found 0"
+        );
+    }
+}

@@ -1,0 +1,256 @@
+//! Tuning of dual mirror descent on a validation set.
+
+use std::collections::BTreeMap;
+
+use laau_core::{Episodes, Error};
+use serde::{Deserialize, Serialize};
+
+use crate::avg_lt::AvgLtOptions;
+use crate::dual_descent::{DualDescent, DualDescentParameters, Mirror, PriceScale, Start, price_scale};
+use crate::error::expect_option;
+use crate::setting::{Fitted, Setting};
+
+/// How dual mirror descent is tuned: a coarse logarithmic grid of step size and first multiplier, then a compass search
+/// around its best point with ever smaller strides. Deterministic; of equals the first is kept.
+///
+/// Prices are measured in the average multiplier of the training set and usage in the share `B/N`, so that the grids
+/// have no dimension, whatever the units of costs and budgets are.
+///
+/// | name | default | purpose | range |
+/// |---|---|---|---|
+/// | `mirror` | `euclidean` | `dgd`, `mw` or `lyapunov` | |
+/// | `cold_start` | `false` | starts at 0 (`mw`: at 1, in the units of the problem) and tunes the step size alone | |
+/// | `smallest_step_size`, `largest_step_size` | 1/32, 8 | the grid of `η √N`, by factors of 2 | positive |
+/// | `smallest_start`, `largest_start` | 1/8, 4 | the grid of the first multiplier over the average one, by factors of 2 | positive |
+/// | `refinements` | 4 | how often the stride is halved | at most 20 |
+/// | `most_episodes` | 500 | validation episodes used, evenly spread over the set | at least 1 |
+/// | `average` | [`AvgLtOptions::default`] | finds the average multiplier | see there |
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DualDescentOptions {
+    /// Which policy.
+    pub mirror: Mirror,
+    /// Whether the first multiplier is 0 (`mw`: 1) instead of tuned.
+    pub cold_start: bool,
+    /// The lower end of the grid of step sizes.
+    pub smallest_step_size: f64,
+    /// The upper end of the grid of step sizes.
+    pub largest_step_size: f64,
+    /// The lower end of the grid of first multipliers.
+    pub smallest_start: f64,
+    /// The upper end of the grid of first multipliers.
+    pub largest_start: f64,
+    /// How often the stride is halved.
+    pub refinements: usize,
+    /// Validation episodes used.
+    pub most_episodes: usize,
+    /// Finds the average multiplier.
+    pub average: AvgLtOptions,
+}
+
+impl Default for DualDescentOptions {
+    fn default() -> Self {
+        Self {
+            mirror: Mirror::Euclidean,
+            cold_start: false,
+            smallest_step_size: 1.0 / 32.0,
+            largest_step_size: 8.0,
+            smallest_start: 1.0 / 8.0,
+            largest_start: 4.0,
+            refinements: 4,
+            most_episodes: 500,
+            average: AvgLtOptions::default(),
+        }
+    }
+}
+
+impl DualDescentOptions {
+    /// The options of one mirror, everything else at its default.
+    #[must_use]
+    pub fn new(mirror: Mirror) -> Self {
+        Self {
+            mirror,
+            ..Self::default()
+        }
+    }
+
+    /// Tunes on the validation set; the training set gives the price scale.
+    ///
+    /// Reported: `step_size` (`η √N`), `eta` (`η` itself), `initial_multiplier` and `price_scale` per budget, and the
+    /// `validation_utility` reached.
+    ///
+    /// # Errors
+    /// For options outside their ranges, and for episodes that do not fit the problem.
+    pub fn fit(&self, setting: &Setting, train: &Episodes, validation: &Episodes) -> Result<Fitted, Error> {
+        self.check()?;
+        let name = self.mirror.name();
+        setting.check_episodes(name, "training", train)?;
+        setting.check_episodes(name, "validation", validation)?;
+        let scale = self.scale(setting, train)?;
+        let stride = validation.len().div_ceil(self.most_episodes);
+        let picked: Vec<usize> = (0..validation.len()).step_by(stride).collect();
+        let validation = validation.select(&picked);
+
+        let parameters = |at: Exponents| DualDescentParameters {
+            step_size: at.0.exp2(),
+            start: match (self.cold_start, self.mirror) {
+                (false, _) => Start::Scaled(at.1.exp2()),
+                (true, Mirror::Entropic) => Start::At(vec![1.0; scale.len()]),
+                (true, Mirror::Euclidean | Mirror::Queue) => Start::Scaled(0.0),
+            },
+            scale: PriceScale::Given(scale.clone()),
+        };
+        let (best, utility) = self.search(|at| {
+            let policy = DualDescent::projected(setting, self.mirror, parameters(at))?;
+            setting.mean_utility(&policy, &validation)
+        })?;
+        let best = parameters(best);
+        let initial: Vec<f64> = match &best.start {
+            Start::Scaled(multiple) => scale.iter().map(|scale| multiple * scale).collect(),
+            Start::At(prices) => prices.clone(),
+        };
+        let (step_size, eta) = (best.step_size, best.step_size / (train.horizon() as f64).sqrt());
+        let policy = DualDescent::projected(setting, self.mirror, best)?;
+        Ok(Fitted::new(policy)
+            .with("step_size", step_size)
+            .with("eta", eta)
+            .with("validation_utility", utility)
+            .with_each("initial_multiplier", &initial)
+            .with_each("price_scale", &scale))
+    }
+
+    fn check(&self) -> Result<(), crate::Error> {
+        let name = self.mirror.name();
+        for (option, value, least) in [
+            ("smallest_step_size", self.smallest_step_size, 0.0),
+            (
+                "largest_step_size",
+                self.largest_step_size,
+                self.smallest_step_size,
+            ),
+            ("smallest_start", self.smallest_start, 0.0),
+            ("largest_start", self.largest_start, self.smallest_start),
+        ] {
+            let good = value > 0.0 && value >= least && value.is_finite();
+            let expected = "a positive value, the largest not below the smallest";
+            expect_option(good, name, option, expected, value)?;
+        }
+        let refinements = self.refinements as f64;
+        expect_option(
+            self.refinements <= 20,
+            name,
+            "refinements",
+            "at most 20",
+            refinements,
+        )?;
+        let count = self.most_episodes as f64;
+        expect_option(self.most_episodes > 0, name, "most_episodes", "at least 1", count)
+    }
+
+    /// The unit of the prices: the average multiplier of the training set. Where no budget has one, none binds on
+    /// average, and the mean utility of a share stands in.
+    fn scale(&self, setting: &Setting, train: &Episodes) -> Result<Vec<f64>, Error> {
+        let average = self.average.average_multiplier(setting, train)?;
+        let steps = (train.len() * train.horizon()) as f64;
+        let mut share = vec![0.0; train.budget_len()];
+        for (index, budget) in train.budgets().iter().enumerate() {
+            share[index % train.budget_len()] += budget / steps;
+        }
+        if let Some(scale) = price_scale(&average, &share) {
+            return Ok(scale);
+        }
+        let problem = &setting.problem;
+        let upper = problem.upper();
+        let worth = train
+            .contexts()
+            .chunks_exact(train.context_len())
+            .map(|context| (problem.cost(upper, context) - problem.cost(problem.lower(), context)).abs())
+            .sum::<f64>()
+            / steps;
+        let worth = if worth > 0.0 { worth } else { 1.0 };
+        let unit = |share: &f64| if *share > 0.0 { worth / share } else { 1.0 };
+        Ok(share.iter().map(unit).collect())
+    }
+
+    /// Maximises a function of the two exponents of 2.
+    fn search(
+        &self,
+        mut utility: impl FnMut(Exponents) -> Result<f64, Error>,
+    ) -> Result<(Exponents, f64), Error> {
+        // Exponents are multiples of 2^-refinements, counted in integers: no point is evaluated twice.
+        let unit = (-(self.refinements as f64)).exp2();
+        let mut seen: BTreeMap<(i64, i64), f64> = BTreeMap::new();
+        let origin = (self.smallest_step_size.log2(), self.smallest_start.log2());
+        let mut look = |at: (i64, i64)| -> Result<f64, Error> {
+            if let Some(known) = seen.get(&at) {
+                return Ok(*known);
+            }
+            let value = utility((origin.0 + at.0 as f64 * unit, origin.1 + at.1 as f64 * unit))?;
+            seen.insert(at, value);
+            Ok(value)
+        };
+        let mut stride = 1_i64 << self.refinements;
+        let mut best = ((0, 0), f64::NEG_INFINITY);
+        for i in 0..=doublings(self.smallest_step_size, self.largest_step_size) {
+            for j in 0..=doublings(self.smallest_start, self.largest_start) {
+                if self.cold_start && j > 0 {
+                    break;
+                }
+                let at = (i * stride, j * stride);
+                let value = look(at)?;
+                if value > best.1 {
+                    best = (at, value);
+                }
+            }
+        }
+        let mut moves = 0;
+        while stride > 0 && moves < MOST_MOVES {
+            let centre = best.0;
+            for (i, j) in COMPASS {
+                if self.cold_start && j != 0 {
+                    continue;
+                }
+                let at = (centre.0 + i * stride, centre.1 + j * stride);
+                let value = look(at)?;
+                if value > best.1 {
+                    best = (at, value);
+                }
+            }
+            if best.0 == centre {
+                stride /= 2;
+            } else {
+                moves += 1;
+            }
+        }
+        let (at, value) = best;
+        Ok((
+            (origin.0 + at.0 as f64 * unit, origin.1 + at.1 as f64 * unit),
+            value,
+        ))
+    }
+}
+
+/// The exponents of 2 of step size and start.
+type Exponents = (f64, f64);
+
+const MOST_MOVES: usize = 64;
+const COMPASS: [(i64, i64); 8] = [
+    (1, 0),
+    (-1, 0),
+    (0, 1),
+    (0, -1),
+    (1, 1),
+    (-1, -1),
+    (1, -1),
+    (-1, 1),
+];
+
+/// How many factors of 2 fit between two values.
+fn doublings(smallest: f64, largest: f64) -> i64 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the logarithm of a finite quotient is small"
+    )]
+    let count = (largest / smallest).log2().floor() as i64;
+    count
+}
