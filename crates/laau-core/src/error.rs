@@ -42,6 +42,18 @@ pub enum Error {
         /// The value.
         value: f64,
     },
+    /// A value outside the domain of a problem.
+    #[error("expected {expected} for {what}[{index}], found {value}")]
+    OutsideDomain {
+        /// What the slice holds.
+        what: &'static str,
+        /// The position in it.
+        index: usize,
+        /// The value.
+        value: f64,
+        /// What was expected.
+        expected: &'static str,
+    },
     /// An episode whose budget cannot pay the lower bound of every step.
     #[error(
         "episode {episode}: budget {budget} of resource {resource} is below {least}, the least that {horizon} steps use"

@@ -1,3 +1,4 @@
+use super::expect_non_negative;
 use crate::error::Error;
 use crate::problem::{Dimensions, Problem, SmoothProblem, Structure, validate_problem};
 
@@ -97,14 +98,7 @@ impl Problem for LogUtility {
     }
 
     fn check_context(&self, context: &[f64]) -> Result<(), Error> {
-        match context.iter().position(|c| *c < 0.0) {
-            Some(index) => Err(Error::Negative {
-                what: "context",
-                index,
-                value: context[index],
-            }),
-            None => Ok(()),
-        }
+        expect_non_negative(context)
     }
 }
 

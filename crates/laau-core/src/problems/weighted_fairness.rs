@@ -1,3 +1,4 @@
+use super::{expect, expect_non_negative};
 use crate::error::Error;
 use crate::problem::{Dimensions, Problem, SmoothProblem, Structure, validate_problem};
 
@@ -30,12 +31,9 @@ impl WeightedFairness {
             upper: [upper],
         };
         validate_problem(&problem)?;
-        if lower <= 0.0 {
-            return Err(Error::InvalidProblem {
-                problem: problem.name().to_owned(),
-                reason: format!("expected a positive lower bound, found {lower}"),
-            });
-        }
+        expect(&problem, lower > 0.0, || {
+            format!("expected a positive lower bound, found {lower}")
+        })?;
         Ok(problem)
     }
 }
@@ -74,14 +72,7 @@ impl Problem for WeightedFairness {
     }
 
     fn check_context(&self, context: &[f64]) -> Result<(), Error> {
-        if context[0] < 0.0 {
-            return Err(Error::Negative {
-                what: "context",
-                index: 0,
-                value: context[0],
-            });
-        }
-        Ok(())
+        expect_non_negative(context)
     }
 
     fn cost_batch(&self, actions: &[f64], contexts: &[f64], costs: &mut [f64]) {
