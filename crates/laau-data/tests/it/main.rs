@@ -1,0 +1,4 @@
+//! The integration tests of laau-data.
+
+mod bad_input;
+mod files;
