@@ -1,7 +1,9 @@
 #![doc = include_str!("../README.md")]
 
 mod avg_lt;
+mod ce;
 mod cr_pursuit;
+mod dp;
 mod dual_descent;
 mod equal;
 mod error;
@@ -13,7 +15,9 @@ mod shadow_price;
 mod tuning;
 
 pub use avg_lt::{AvgLt, AvgLtOptions};
+pub use ce::{CeOptions, CertaintyEquivalent, FEATURES, Prediction, Predictor, Rule};
 pub use cr_pursuit::{CrPursuit, CrPursuitOptions, Ratio};
+pub use dp::{Chain, DpOptions, DynamicProgram, Memory};
 pub use dual_descent::{DualDescent, DualDescentParameters, Mirror, PriceScale, Start};
 pub use equal::{Equal, EqualOptions};
 pub use error::Error;

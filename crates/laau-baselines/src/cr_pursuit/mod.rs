@@ -1,0 +1,376 @@
+//! Competitive-ratio pursuit: each step earns its share of what hindsight would have earned so far.
+
+mod pursuit;
+mod water;
+
+use laau_core::{Agent, Dimensions, Episode, Episodes, Error, Observation, Policy, Progress, Projection};
+use rayon::prelude::*;
+
+use self::pursuit::{CheapestAction, PricedOptimum};
+use self::water::WaterLevel;
+use crate::error::expect_option;
+use crate::fair_box::FairBox;
+use crate::{Fitted, Setting};
+
+const NAME: &str = "cr-pursuit";
+
+/// How the competitive ratio `π` is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ratio {
+    /// The smallest ratio with which no training episode runs out of budget.
+    #[default]
+    Calibrated,
+    /// `ln θ + 1`, where `θ` is the largest marginal utility of a budget over the smallest, in the contexts of the
+    /// training set: safe against every order of such contexts. One budget, separable cost and affine usage only.
+    WorstCase,
+    /// A given ratio, at least 1.
+    Fixed(f64),
+}
+
+/// What a fit of CR-Pursuit is asked to do.
+///
+/// | name | default | purpose | range |
+/// |---|---|---|---|
+/// | `ratio` | calibrated | how `π` is chosen | a fixed one is at least 1 |
+/// | `tolerance` | 1e-6 | relative width of the bisection for a calibrated ratio | (0, 1) |
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CrPursuitOptions {
+    /// How the competitive ratio is chosen.
+    pub ratio: Ratio,
+    /// The relative width at which the bisection for a calibrated ratio stops.
+    pub tolerance: f64,
+}
+
+impl Default for CrPursuitOptions {
+    fn default() -> Self {
+        Self {
+            ratio: Ratio::Calibrated,
+            tolerance: 1e-6,
+        }
+    }
+}
+
+impl CrPursuitOptions {
+    /// Finds the ratio on the training set; the validation set is not needed.
+    ///
+    /// # Errors
+    /// For options out of range or no episodes, or [`Error::NotApplicable`] when the worst-case ratio is not known for the
+    /// problem.
+    pub fn fit(&self, setting: &Setting, train: &Episodes, _: &Episodes) -> Result<Fitted, Error> {
+        let good = self.tolerance > 0.0 && self.tolerance < 1.0;
+        expect_option(
+            good,
+            NAME,
+            "tolerance",
+            "more than 0 and less than 1",
+            self.tolerance,
+        )?;
+        let ratio = match self.ratio {
+            Ratio::Fixed(ratio) => ratio,
+            Ratio::WorstCase => {
+                setting.check_episodes(NAME, "training", train)?;
+                worst_case(setting, train)?
+            }
+            Ratio::Calibrated => {
+                setting.check_episodes(NAME, "training", train)?;
+                calibrated(setting, train, self.tolerance)?
+            }
+        };
+        Ok(Fitted::new(CrPursuit::new(setting, ratio)?).with("ratio", ratio))
+    }
+}
+
+/// CR-Pursuit (Lin et al. 2019) with a given competitive ratio `π`.
+///
+/// Utility is counted from the box's lower corner. With `η_t` the best utility of the revealed steps, each step takes
+/// the cheapest action that earns `(η_t − η_{t−1}) / π`. As long as that can be paid, the utility is exactly the
+/// offline optimum's over `π`, whatever comes: this is its guarantee. Where it cannot be paid, the action is cut
+/// to what is available, and counted as a projection.
+///
+/// - Weighted fairness: a water level kept in two heaps, amortised `O(log t)` per step.
+/// - Any other problem: the pseudo-optimum through its prices, started at those of the step before.
+/// - Several budgets: no guarantee is known for coupled usage. The action is then the one with the smallest
+///   `max_m g_m / b_m` that earns the utility asked for; a heuristic.
+#[derive(Clone)]
+pub struct CrPursuit {
+    setting: Setting,
+    ratio: f64,
+    fair: Option<FairBox>,
+}
+
+impl CrPursuit {
+    /// A policy with a given ratio.
+    ///
+    /// # Errors
+    /// Unless the ratio is finite and at least 1.
+    pub fn new(setting: &Setting, ratio: f64) -> Result<Self, Error> {
+        let good = ratio.is_finite() && ratio >= 1.0;
+        expect_option(good, NAME, "ratio", "a finite number of at least 1", ratio)?;
+        Ok(Self {
+            setting: setting.clone(),
+            ratio,
+            fair: FairBox::of(&*setting.problem),
+        })
+    }
+
+    /// The competitive ratio.
+    #[must_use]
+    pub fn ratio(&self) -> f64 {
+        self.ratio
+    }
+}
+
+impl Policy for CrPursuit {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn begin(&self) -> Box<dyn Agent + '_> {
+        match self.fair {
+            Some(fair) => Box::new(FairAgent {
+                setting: &self.setting,
+                ratio: self.ratio,
+                fair,
+                water: None,
+                projection: Projection::new(&*self.setting.problem),
+                cuts: 0,
+            }),
+            None => Box::new(PricedAgent {
+                ratio: self.ratio,
+                growth: Growth::Found(Box::new(PricedOptimum::new(&*self.setting.solver))),
+                cheapest: CheapestAction::new(&*self.setting.solver),
+                cuts: 0,
+            }),
+        }
+    }
+}
+
+/// Weighted fairness: `x = lower · exp((η_t − η_{t−1}) / (π c))`.
+struct FairAgent<'a> {
+    setting: &'a Setting,
+    ratio: f64,
+    fair: FairBox,
+    water: Option<WaterLevel>,
+    projection: Projection,
+    cuts: usize,
+}
+
+impl Agent for FairAgent<'_> {
+    fn decide(&mut self, observation: &Observation<'_>, action: &mut [f64]) -> Result<(), Error> {
+        let FairBox { lower, .. } = self.fair;
+        let context = observation.context();
+        let excess = || observation.budgets[0] - observation.horizon as f64 * lower;
+        let water = self
+            .water
+            .get_or_insert_with(|| WaterLevel::new(self.fair, excess()));
+        let growth = water.reveal(context[0]);
+        action[0] = fair_action(lower, context[0], growth, self.ratio);
+        let cut = self
+            .projection
+            .apply(&*self.setting.problem, context, observation.available, action);
+        self.cuts += usize::from(cut);
+        Ok(())
+    }
+
+    fn projections(&self) -> usize {
+        self.cuts
+    }
+}
+
+fn fair_action(lower: f64, weight: f64, growth: f64, ratio: f64) -> f64 {
+    if weight > 0.0 {
+        lower * (growth / (ratio * weight)).exp()
+    } else {
+        lower
+    }
+}
+
+/// Where the growth of the pseudo-optimum comes from.
+enum Growth<'a> {
+    Found(Box<PricedOptimum>),
+    /// Per step, from an earlier pass over the same episode, with the prices of that pass.
+    Known(&'a [f64], &'a [f64]),
+}
+
+/// Any problem.
+struct PricedAgent<'a> {
+    ratio: f64,
+    growth: Growth<'a>,
+    cheapest: CheapestAction,
+    cuts: usize,
+}
+
+impl Agent for PricedAgent<'_> {
+    fn decide(&mut self, observation: &Observation<'_>, action: &mut [f64]) -> Result<(), Error> {
+        let (growth, price) = match &mut self.growth {
+            Growth::Found(optimum) => {
+                let growth = optimum.reveal(observation)?;
+                (growth, optimum.price())
+            }
+            Growth::Known(growth, prices) => {
+                let m = observation.budgets.len();
+                (growth[observation.step], &prices[observation.step * m..][..m])
+            }
+        };
+        let cut = self
+            .cheapest
+            .find(observation, price, growth / self.ratio, action)?;
+        self.cuts += usize::from(cut);
+        Ok(())
+    }
+
+    fn projections(&self) -> usize {
+        self.cuts
+    }
+}
+
+/// The smallest ratio with which no episode is cut.
+///
+/// The growth of the pseudo-optimum does not depend on the ratio, and is found once per episode. Going through the
+/// episodes in order, only one that is cut with the ratio so far needs a bisection, so that a few do.
+fn calibrated(setting: &Setting, train: &Episodes, tolerance: f64) -> Result<f64, Error> {
+    if let Some(fair) = FairBox::of(&*setting.problem) {
+        let needs = (0..train.len()).into_par_iter().map(|index| {
+            let episode = train.get(index);
+            let excess = episode.budgets()[0] - episode.horizon() as f64 * fair.lower;
+            let mut water = WaterLevel::new(fair, excess);
+            let growth: Vec<f64> = episode.contexts().iter().map(|c| water.reveal(*c)).collect();
+            smallest_ratio(1.0, tolerance, |ratio| {
+                let steps = episode.contexts().iter().zip(&growth);
+                let used: f64 = steps
+                    .map(|(c, g)| fair_action(fair.lower, *c, *g, ratio) - fair.lower)
+                    .sum();
+                Ok(used <= excess)
+            })
+        });
+        return needs.try_reduce(|| 1.0, |a, b| Ok(a.max(b)));
+    }
+    let passes: Vec<(Vec<f64>, Vec<f64>)> = (0..train.len())
+        .into_par_iter()
+        .map(|index| growth_of(setting, &train.get(index)))
+        .collect::<Result<_, _>>()?;
+    let mut ratio = 1.0;
+    for (episode, (growth, prices)) in train.iter().zip(&passes) {
+        ratio = smallest_ratio(ratio, tolerance, |ratio| {
+            let mut agent = PricedAgent {
+                ratio,
+                growth: Growth::Known(growth, prices),
+                cheapest: CheapestAction::new(&*setting.solver),
+                cuts: 0,
+            };
+            play(setting, &episode, &mut agent)?;
+            Ok(agent.cuts == 0)
+        })?;
+    }
+    Ok(ratio)
+}
+
+/// The smallest ratio from `least` on that is feasible, to a relative tolerance, from above.
+fn smallest_ratio(
+    least: f64,
+    tolerance: f64,
+    feasible: impl Fn(f64) -> Result<bool, Error>,
+) -> Result<f64, Error> {
+    const LARGEST: f64 = 1e9;
+    if feasible(least)? {
+        return Ok(least);
+    }
+    let (mut low, mut high) = (least, 2.0 * least);
+    while high < LARGEST && !feasible(high)? {
+        low = high;
+        high *= 2.0;
+    }
+    while high - low > tolerance * low {
+        let middle = 0.5 * (low + high);
+        if feasible(middle)? {
+            high = middle;
+        } else {
+            low = middle;
+        }
+    }
+    Ok(high)
+}
+
+/// The growth of the pseudo-optimum at each step, and its prices.
+fn growth_of(setting: &Setting, episode: &Episode<'_>) -> Result<(Vec<f64>, Vec<f64>), Error> {
+    struct Watcher {
+        optimum: PricedOptimum,
+        growth: Vec<f64>,
+        prices: Vec<f64>,
+    }
+    impl Agent for Watcher {
+        fn decide(&mut self, observation: &Observation<'_>, _: &mut [f64]) -> Result<(), Error> {
+            self.growth.push(self.optimum.reveal(observation)?);
+            self.prices.extend_from_slice(self.optimum.price());
+            Ok(())
+        }
+    }
+    let mut watcher = Watcher {
+        optimum: PricedOptimum::new(&*setting.solver),
+        growth: Vec::with_capacity(episode.horizon()),
+        prices: Vec::new(),
+    };
+    play(setting, episode, &mut watcher)?;
+    Ok((watcher.growth, watcher.prices))
+}
+
+/// Plays an episode; an action is the lower corner until the agent writes another.
+fn play(setting: &Setting, episode: &Episode<'_>, agent: &mut dyn Agent) -> Result<(), Error> {
+    let mut progress = Progress::new(&*setting.problem, episode.horizon(), episode.budgets())?;
+    let mut action = setting.problem.lower().to_vec();
+    for step in 0..episode.horizon() {
+        action.copy_from_slice(setting.problem.lower());
+        progress.decide(episode.context(step), agent, &mut action)?;
+        progress.pay(&action)?;
+    }
+    Ok(())
+}
+
+/// `ln θ + 1`: marginal utilities per usage are largest at the lower corner of the box and smallest at the upper one.
+fn worst_case(setting: &Setting, train: &Episodes) -> Result<f64, Error> {
+    let problem = &*setting.problem;
+    let Dimensions {
+        actions: d,
+        budgets: m,
+        context,
+    } = problem.dimensions();
+    let not_applicable = |reason: &str| Error::NotApplicable {
+        policy: NAME.to_owned(),
+        reason: reason.to_owned(),
+    };
+    let structure = problem.structure();
+    if m != 1 {
+        return Err(not_applicable("a worst-case ratio is known for one budget only"));
+    }
+    if !(structure.diagonal_hessian && structure.affine_usage) {
+        return Err(not_applicable(
+            "a worst-case ratio needs a separable cost and an affine usage",
+        ));
+    }
+    let (mut smallest, mut largest) = (f64::INFINITY, 0.0_f64);
+    let (mut slope, mut end_slope, mut usage) = (vec![0.0; d], vec![0.0; d], vec![0.0; d]);
+    for context in train.contexts().chunks_exact(context) {
+        problem.cost_gradient(problem.lower(), context, &mut slope);
+        problem.cost_gradient(problem.upper(), context, &mut end_slope);
+        problem.usage_jacobian(problem.lower(), context, &mut usage);
+        for ((slope, end_slope), usage) in slope.iter().zip(&end_slope).zip(&usage) {
+            // What uses nothing, or brings nothing in this context, is outside the pursuit.
+            if *usage > 0.0 && *slope < 0.0 {
+                if *end_slope >= 0.0 {
+                    return Err(not_applicable(
+                        "a worst-case ratio needs a cost that falls up to the upper bound",
+                    ));
+                }
+                smallest = smallest.min(-end_slope / usage);
+                largest = largest.max(-slope / usage);
+            }
+        }
+    }
+    Ok(if largest > 0.0 {
+        (largest / smallest).ln() + 1.0
+    } else {
+        1.0
+    })
+}

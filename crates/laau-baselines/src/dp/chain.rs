@@ -1,0 +1,379 @@
+//! Empirical distributions of the next context, given what is remembered of an episode.
+
+use laau_core::{Episodes, Error, Observation};
+
+/// How the contexts of an episode follow each other, estimated from a set of episodes.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Chain {
+    /// Every context is drawn from one distribution.
+    Independent {
+        /// The values, each with the same probability.
+        atoms: Vec<f64>,
+    },
+    /// A context depends on the one before.
+    Markov {
+        /// The values, increasing.
+        atoms: Vec<f64>,
+        /// The probability of each value after each value, row by row.
+        transitions: Vec<f64>,
+    },
+    /// A context depends on the mean of those before it, in a way that changes from step to step.
+    RunningMean {
+        /// The running means for which a distribution is kept, increasing.
+        means: Vec<f64>,
+        /// Number of steps for which there are distributions: those after the first, second, … context.
+        steps: usize,
+        /// The values of each distribution, `steps × means × atoms`, each with the same probability.
+        atoms: Vec<f64>,
+    },
+}
+
+/// A possible next context: its value, its probability, and what is then remembered.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Branch {
+    pub(crate) context: f64,
+    pub(crate) probability: f64,
+    pub(crate) next: Position,
+}
+
+/// A place between two neighbouring states.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Position {
+    pub(crate) state: usize,
+    /// How far towards the next state, in `[0, 1)`.
+    pub(crate) fraction: f64,
+}
+
+impl Chain {
+    /// One distribution for all contexts, in `atoms` parts of equal probability.
+    #[must_use]
+    pub fn independent(train: &Episodes, atoms: usize) -> Self {
+        let mut values = train.contexts().to_vec();
+        values.sort_by(f64::total_cmp);
+        Self::Independent {
+            atoms: parts(&values, atoms),
+        }
+    }
+
+    /// Transitions between `atoms` parts of equal probability; a part that is rarely left borrows from the whole
+    /// distribution, as if that had been seen twice.
+    #[must_use]
+    pub fn markov(train: &Episodes, atoms: usize) -> Self {
+        const BORROWED: f64 = 2.0;
+        let mut values = train.contexts().to_vec();
+        values.sort_by(f64::total_cmp);
+        let mut atoms = parts(&values, atoms);
+        atoms.dedup();
+        let n = atoms.len();
+        let nearest = |c: f64| {
+            let Position { state, fraction } = position(&atoms, c);
+            state + usize::from(fraction >= 0.5)
+        };
+        let (mut counts, mut marginal) = (vec![0.0; n * n], vec![0.0; n]);
+        for episode in train.iter() {
+            let states: Vec<usize> = episode.contexts().iter().map(|c| nearest(*c)).collect();
+            for pair in states.windows(2) {
+                counts[pair[0] * n + pair[1]] += 1.0;
+            }
+            for state in states {
+                marginal[state] += 1.0 / values.len() as f64;
+            }
+        }
+        for row in counts.chunks_exact_mut(n) {
+            let total: f64 = row.iter().sum::<f64>() + BORROWED;
+            for (count, share) in row.iter_mut().zip(&marginal) {
+                *count = (*count + BORROWED * share) / total;
+            }
+        }
+        Self::Markov {
+            atoms,
+            transitions: counts,
+        }
+    }
+
+    /// The distribution of the next context at each step and for each of `means` running means, in `atoms` parts.
+    ///
+    /// Episodes count by a Gaussian kernel in the distance of their running mean.
+    #[must_use]
+    pub fn running_mean(train: &Episodes, means: usize, atoms: usize) -> Self {
+        let steps = train.horizon() - 1;
+        let mut running: Vec<f64> = vec![0.0; train.len()];
+        let (mut smallest, mut largest) = (f64::INFINITY, f64::NEG_INFINITY);
+        for &c in train.contexts() {
+            smallest = smallest.min(c);
+            largest = largest.max(c);
+        }
+        let gaps = means.max(2) - 1;
+        let grid: Vec<f64> = (0..=gaps)
+            .map(|i| smallest + (largest - smallest) * i as f64 / gaps as f64)
+            .collect();
+        let mut values = Vec::with_capacity(steps * grid.len() * atoms);
+        let mut samples: Vec<(f64, f64)> = Vec::with_capacity(train.len());
+        for step in 0..steps {
+            samples.clear();
+            for (mean, episode) in running.iter_mut().zip(train.iter()) {
+                *mean += (episode.context(step)[0] - *mean) / (step + 1) as f64;
+                samples.push((episode.context(step + 1)[0], *mean));
+            }
+            samples.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+            let width = bandwidth(&running).max((largest - smallest) / gaps as f64);
+            for &centre in &grid {
+                weighted_parts(&samples, centre, width, atoms, &mut values);
+            }
+        }
+        Self::RunningMean {
+            means: grid,
+            steps,
+            atoms: values,
+        }
+    }
+
+    /// Checks that the tables fit each other and hold numbers.
+    ///
+    /// # Errors
+    /// [`Error::Policy`] that says what is wrong.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let wrong = |reason: String| {
+            Err(Error::Policy {
+                policy: super::NAME.to_owned(),
+                reason,
+            })
+        };
+        let finite = |values: &[f64]| values.iter().all(|v| v.is_finite());
+        let increasing = |values: &[f64]| values.windows(2).all(|pair| pair[0] <= pair[1]);
+        match self {
+            Self::Independent { atoms } if atoms.is_empty() || !finite(atoms) => {
+                wrong("expected at least one finite atom".to_owned())
+            }
+            Self::Markov { atoms, transitions }
+                if atoms.is_empty()
+                    || !finite(atoms)
+                    || !increasing(atoms)
+                    || transitions.len() != atoms.len() * atoms.len()
+                    || transitions.iter().any(|p| !(*p >= 0.0 && *p <= 1.0)) =>
+            {
+                wrong(format!(
+                    "expected increasing atoms and a probability for each pair, found {} and {}",
+                    atoms.len(),
+                    transitions.len()
+                ))
+            }
+            Self::RunningMean { means, steps, atoms }
+                if means.is_empty()
+                    || !finite(means)
+                    || !finite(atoms)
+                    || !increasing(means)
+                    || (*steps > 0 && (atoms.is_empty() || atoms.len() % (steps * means.len()) != 0)) =>
+            {
+                wrong(format!(
+                    "expected atoms for {steps} steps and {} increasing means, found {}",
+                    means.len(),
+                    atoms.len()
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Number of states.
+    pub(crate) fn states(&self) -> usize {
+        match self {
+            Self::Independent { .. } => 1,
+            Self::Markov { atoms, .. } => atoms.len(),
+            Self::RunningMean { means, .. } => means.len(),
+        }
+    }
+
+    /// The possible next contexts in a state with `left` steps to come.
+    pub(crate) fn branches(&self, left: usize, state: usize, out: &mut Vec<Branch>) {
+        out.clear();
+        match self {
+            Self::Independent { atoms } => out.extend(atoms.iter().map(|&context| Branch {
+                context,
+                probability: 1.0 / atoms.len() as f64,
+                next: Position {
+                    state: 0,
+                    fraction: 0.0,
+                },
+            })),
+            Self::Markov { atoms, transitions } => {
+                let row = &transitions[state * atoms.len()..][..atoms.len()];
+                let branch = |(next, (&context, &probability))| Branch {
+                    context,
+                    probability,
+                    next: Position {
+                        state: next,
+                        fraction: 0.0,
+                    },
+                };
+                out.extend(atoms.iter().zip(row).enumerate().map(branch));
+            }
+            Self::RunningMean { means, steps, atoms } => {
+                // With `left` of `steps` to come, `steps + 1 − left` contexts have been seen.
+                let step = steps.saturating_sub(left);
+                let count = atoms.len() / (steps * means.len());
+                let seen = (step + 1) as f64;
+                for &context in &atoms[(step * means.len() + state) * count..][..count] {
+                    let mean = (seen * means[state] + context) / (seen + 1.0);
+                    out.push(Branch {
+                        context,
+                        probability: 1.0 / count as f64,
+                        next: position(means, mean),
+                    });
+                }
+            }
+        }
+    }
+
+    /// What is remembered after an observation.
+    pub(crate) fn locate(&self, observation: &Observation<'_>) -> Position {
+        match self {
+            Self::Independent { .. } => Position {
+                state: 0,
+                fraction: 0.0,
+            },
+            Self::Markov { atoms, .. } => position(atoms, observation.context()[0]),
+            Self::RunningMean { means, .. } => {
+                let mean = observation.contexts.iter().sum::<f64>() / observation.contexts.len() as f64;
+                position(means, mean)
+            }
+        }
+    }
+}
+
+/// Where a value lies among increasing ones; beyond the ends, at the end.
+fn position(values: &[f64], value: f64) -> Position {
+    let above = values.partition_point(|v| *v <= value);
+    if above == 0 {
+        return Position {
+            state: 0,
+            fraction: 0.0,
+        };
+    }
+    if above == values.len() {
+        return Position {
+            state: above - 1,
+            fraction: 0.0,
+        };
+    }
+    let (low, high) = (values[above - 1], values[above]);
+    Position {
+        state: above - 1,
+        fraction: (value - low) / (high - low),
+    }
+}
+
+/// The means of `count` equal parts of sorted values: they keep the mean of the whole.
+fn parts(sorted: &[f64], count: usize) -> Vec<f64> {
+    let samples: Vec<(f64, f64)> = sorted.iter().map(|v| (*v, 0.0)).collect();
+    let mut out = Vec::with_capacity(count);
+    weighted_parts(&samples, 0.0, 1.0, count, &mut out);
+    out
+}
+
+/// Appends the means of `count` parts of equal weight of samples `(value, place)` sorted by value; a sample counts by the
+/// distance of its place from `centre`, the nearest one fully.
+fn weighted_parts(samples: &[(f64, f64)], centre: f64, width: f64, count: usize, out: &mut Vec<f64>) {
+    let distance = |place: f64| {
+        if width > 0.0 {
+            ((place - centre) / width).powi(2)
+        } else {
+            0.0
+        }
+    };
+    let nearest = samples
+        .iter()
+        .map(|s| distance(s.1))
+        .fold(f64::INFINITY, f64::min);
+    let weight = |place: f64| (-0.5 * (distance(place) - nearest)).exp();
+    let total: f64 = samples.iter().map(|s| weight(s.1)).sum();
+    let size = total / count as f64;
+    let (mut filled, mut sum, mut written) = (0.0, 0.0, 0);
+    for &(value, place) in samples {
+        let mut left = weight(place);
+        while filled + left >= size && written < count - 1 {
+            let taken = size - filled;
+            out.push((sum + taken * value) / size);
+            written += 1;
+            left -= taken;
+            filled = 0.0;
+            sum = 0.0;
+        }
+        filled += left;
+        sum += left * value;
+    }
+    let last = samples.last().map_or(0.0, |s| s.0);
+    for _ in written..count {
+        out.push(if filled > 0.0 { sum / filled } else { last });
+    }
+}
+
+/// Silverman's rule for a Gaussian kernel.
+fn bandwidth(values: &[f64]) -> f64 {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n;
+    1.06 * variance.sqrt() * n.powf(-0.2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mean(values: &[f64]) -> f64 {
+        values.iter().sum::<f64>() / values.len() as f64
+    }
+
+    #[test]
+    fn equal_parts_keep_the_mean_and_the_order() {
+        for count in [1, 3, 7, 10, 25] {
+            let sorted: Vec<f64> = (0..10).map(|i| f64::from(i * i)).collect();
+            let parts = parts(&sorted, count);
+            assert_eq!(parts.len(), count);
+            assert!((mean(&parts) - mean(&sorted)).abs() < 1e-12, "{parts:?}");
+            assert!(parts.windows(2).all(|pair| pair[0] <= pair[1]), "{parts:?}");
+        }
+    }
+
+    #[test]
+    fn a_place_lies_between_its_neighbours() {
+        let values = [0.0, 1.0, 1.0, 3.0];
+        for (value, state, fraction) in [
+            (-1.0, 0, 0.0),
+            (0.25, 0, 0.25),
+            (1.0, 2, 0.0),
+            (2.0, 2, 0.5),
+            (9.0, 3, 0.0),
+        ] {
+            assert_eq!(position(&values, value), Position { state, fraction }, "{value}");
+        }
+    }
+
+    #[test]
+    fn every_chain_gives_probabilities_and_valid_states() {
+        let contexts: Vec<f64> = (0..60).map(|i| f64::from(i * 7 % 11) / 11.0).collect();
+        let train = Episodes::new(6, 1, 1, contexts, vec![60.0; 10]).unwrap();
+        for chain in [
+            Chain::independent(&train, 5),
+            Chain::markov(&train, 5),
+            Chain::running_mean(&train, 4, 5),
+        ] {
+            chain.check().unwrap();
+            let mut branches = Vec::new();
+            for left in 1..6 {
+                for state in 0..chain.states() {
+                    chain.branches(left, state, &mut branches);
+                    let total: f64 = branches.iter().map(|b| b.probability).sum();
+                    assert!((total - 1.0).abs() < 1e-12, "{chain:?}");
+                    for branch in &branches {
+                        let Position { state, fraction } = branch.next;
+                        assert!((0.0..1.0).contains(&fraction));
+                        assert!(state + usize::from(fraction > 0.0) < chain.states());
+                        assert!((0.0..=1.0).contains(&branch.context));
+                    }
+                }
+            }
+        }
+    }
+}

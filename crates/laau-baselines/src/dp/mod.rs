@@ -1,0 +1,241 @@
+//! Stochastic dynamic programming: about the best that any online policy can do, if the contexts are what they seem.
+
+mod chain;
+mod step;
+mod table;
+
+use std::sync::Arc;
+
+use laau_core::{Agent, Dimensions, Episodes, Error, Observation, Policy, Projected, SmoothProblem};
+
+pub use self::chain::Chain;
+use self::step::ScalarStep;
+use self::table::PriceTable;
+use crate::error::expect_option;
+use crate::{Fitted, Setting};
+
+pub(crate) const NAME: &str = "dp";
+
+/// What the policy remembers of an episode, besides the remaining budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Memory {
+    /// Nothing: contexts are independent.
+    Independent,
+    /// The context of the step before.
+    Markov,
+    /// The mean of the contexts so far.
+    RunningMean,
+    /// Whichever of the three has the largest utility on the validation set.
+    #[default]
+    Best,
+}
+
+/// What a fit of the dynamic program is asked to do.
+///
+/// | name | default | purpose | range |
+/// |---|---|---|---|
+/// | `memory` | best | what is remembered | |
+/// | `atoms` | 48 | parts of the distribution of a context | 1 to 4096 |
+/// | `states` | 16 | remembered contexts or running means | 2 to 4096 |
+/// | `points` | 96 | points of the budget grid | 2 to 65,536 |
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DpOptions {
+    /// What is remembered.
+    pub memory: Memory,
+    /// Parts of the distribution of a context.
+    pub atoms: usize,
+    /// Remembered contexts or running means.
+    pub states: usize,
+    /// Points of the budget grid.
+    pub points: usize,
+}
+
+impl Default for DpOptions {
+    fn default() -> Self {
+        Self {
+            memory: Memory::default(),
+            atoms: 48,
+            states: 16,
+            points: 96,
+        }
+    }
+}
+
+impl DpOptions {
+    /// Estimates the contexts' distribution on the training set and solves the recursion; what is to be remembered is
+    /// chosen by utility on the validation set unless it is given.
+    ///
+    /// # Errors
+    /// [`Error::NotApplicable`] unless the problem has one action, one budget and a scalar context; or for options out of
+    /// range, or no episodes.
+    pub fn fit(&self, setting: &Setting, train: &Episodes, validation: &Episodes) -> Result<Fitted, Error> {
+        applicable(&*setting.problem)?;
+        setting.check_episodes(NAME, "training", train)?;
+        let in_range = |option, value: usize, least: usize, most: usize, expected| {
+            expect_option(
+                (least..=most).contains(&value),
+                NAME,
+                option,
+                expected,
+                value as f64,
+            )
+        };
+        in_range("atoms", self.atoms, 1, 4096, "1 to 4096")?;
+        in_range("states", self.states, 2, 4096, "2 to 4096")?;
+        in_range("points", self.points, 2, 65_536, "2 to 65536")?;
+        let memories = match self.memory {
+            Memory::Best => {
+                setting.check_episodes(NAME, "validation", validation)?;
+                vec![Memory::Independent, Memory::Markov, Memory::RunningMean]
+            }
+            one => vec![one],
+        };
+        let mut best: Option<(f64, f64, Projected<DynamicProgram>)> = None;
+        for memory in &memories {
+            let (index, chain) = match memory {
+                Memory::Independent | Memory::Best => (0.0, Chain::independent(train, self.atoms)),
+                Memory::Markov => (1.0, Chain::markov(train, self.states)),
+                Memory::RunningMean => (2.0, Chain::running_mean(train, self.states, self.atoms)),
+            };
+            let policy = DynamicProgram::new(setting, chain, train.horizon(), self.points)?.into_policy();
+            let utility = if memories.len() == 1 {
+                0.0
+            } else {
+                setting.mean_utility(&policy, validation)?
+            };
+            if best.as_ref().is_none_or(|(most, ..)| utility > *most) {
+                best = Some((utility, index, policy));
+            }
+        }
+        match best {
+            Some((utility, index, policy)) => {
+                let fitted = Fitted::new(policy)
+                    .with("memory", index)
+                    .with("atoms", self.atoms as f64)
+                    .with("points", self.points as f64);
+                Ok(if memories.len() == 1 {
+                    fitted
+                } else {
+                    fitted.with("validation_utility", utility)
+                })
+            }
+            None => Err(Error::Policy {
+                policy: NAME.to_owned(),
+                reason: "expected something to remember".to_owned(),
+            }),
+        }
+    }
+}
+
+/// The optimal policy for contexts that follow a [`Chain`], up to the grid.
+///
+/// With `V_k(e, s)` the expected utility of the `k` steps to come, which have the excess budget `e` (what remains less
+/// their reserve) when `s` is remembered, a step takes the action that minimises
+/// `l(x, c) − V_k(available − g(x, c), s)`. Only the slope of `V_k` in `e` matters, the price of the budget; by the
+/// envelope theorem it follows its own recursion: the price of a state is the mean, over the next context, of the price at
+/// the best action there.
+///
+/// One budget, one action and a scalar context. A horizon longer than the table's takes the longest table at the same
+/// excess per step.
+pub struct DynamicProgram {
+    problem: Arc<dyn SmoothProblem>,
+    chain: Chain,
+    table: PriceTable,
+}
+
+impl DynamicProgram {
+    /// Solves the recursion for a chain, for horizons up to the given one, on a budget grid of `points` points.
+    ///
+    /// # Errors
+    /// [`Error::NotApplicable`] unless the problem has one action, one budget and a scalar context; or for a chain whose
+    /// tables do not fit each other.
+    pub fn new(setting: &Setting, chain: Chain, horizon: usize, points: usize) -> Result<Self, Error> {
+        applicable(&*setting.problem)?;
+        chain.check()?;
+        expect_option(points >= 2, NAME, "points", "at least 2", points as f64)?;
+        let levels = match &chain {
+            Chain::RunningMean { steps, .. } => *steps,
+            Chain::Independent { .. } | Chain::Markov { .. } => horizon.saturating_sub(1),
+        };
+        let table = PriceTable::solve(&*setting.problem, &chain, levels, points);
+        Ok(Self {
+            problem: Arc::clone(&setting.problem),
+            chain,
+            table,
+        })
+    }
+
+    /// The chain it was solved for.
+    #[must_use]
+    pub fn chain(&self) -> &Chain {
+        &self.chain
+    }
+
+    /// The policy behind the named projection, which takes back a last bit where rounding overspends.
+    #[must_use]
+    pub fn into_policy(self) -> Projected<Self> {
+        let problem: Arc<dyn SmoothProblem> = Arc::clone(&self.problem);
+        Projected::new(self, problem)
+    }
+}
+
+impl Policy for DynamicProgram {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn begin(&self) -> Box<dyn Agent + '_> {
+        Box::new(DpAgent {
+            program: self,
+            price: [0.0],
+        })
+    }
+}
+
+struct DpAgent<'a> {
+    program: &'a DynamicProgram,
+    price: [f64; 1],
+}
+
+impl Agent for DpAgent<'_> {
+    fn decide(&mut self, observation: &Observation<'_>, action: &mut [f64]) -> Result<(), Error> {
+        let DynamicProgram {
+            problem,
+            chain,
+            table,
+        } = self.program;
+        let position = chain.locate(observation);
+        let left = observation.steps_left();
+        let best =
+            ScalarStep::new(&**problem).best(observation.context()[0], observation.available[0], |rest| {
+                table.price(left, position, rest)
+            });
+        action[0] = best.action;
+        self.price[0] = best.price;
+        Ok(())
+    }
+
+    fn multiplier(&self) -> Option<&[f64]> {
+        Some(&self.price)
+    }
+}
+
+fn applicable(problem: &dyn SmoothProblem) -> Result<(), Error> {
+    let Dimensions {
+        actions,
+        budgets,
+        context,
+    } = problem.dimensions();
+    if (actions, budgets, context) == (1, 1, 1) {
+        Ok(())
+    } else {
+        Err(Error::NotApplicable {
+            policy: NAME.to_owned(),
+            reason: format!(
+                "expected one action, one budget and a scalar context, found {actions}, {budgets} and {context}"
+            ),
+        })
+    }
+}
