@@ -161,18 +161,19 @@ fn backward(lower: f64, upper: f64, c: f64, multiplier: f64, remaining: f64) -> 
     let z = target(c, multiplier);
     let inverse = 1.0 / multiplier;
     let free = (z >= lower) & (z <= limit);
-    let valid = (c >= 0.0) & (c < f64::INFINITY) & (multiplier >= 0.0) & (remaining > lower);
+    let finite = (c < f64::INFINITY) & (multiplier < f64::INFINITY) & (remaining < f64::INFINITY);
     Derivative {
         multiplier: if free { -z * inverse } else { 0.0 },
         remaining: if budget_binds & (z > limit) { 1.0 } else { 0.0 },
         context: if free { inverse } else { 0.0 },
         // Off every kink: `z` strictly between, above or below the bounds, and the bounds apart.
-        regular: valid
+        regular: finite
             & (z != lower)
             & (z != limit)
             & (remaining != upper)
-            & (remaining < f64::INFINITY)
-            & (multiplier < f64::INFINITY)
+            & (c >= 0.0)
+            & (multiplier >= 0.0)
+            & (remaining > lower)
             & ((multiplier > 0.0) | (c > 0.0)),
     }
 }

@@ -1,6 +1,20 @@
 //! Interior-point step solver and KKT differentiation for laau.
 
+mod active_set;
+mod barrier;
 mod closed_form;
+mod dense;
+mod differentiate;
+mod error;
+mod feasible;
+mod interior_point;
 mod lengths;
+mod model;
+mod options;
+mod polish;
 
 pub use closed_form::FairnessLayer;
+pub use differentiate::Jacobians;
+pub use error::Error;
+pub use interior_point::InteriorPoint;
+pub use options::{Kink, Options};

@@ -1,0 +1,310 @@
+//! The KKT system on an active set, which both polishing and differentiation solve.
+//!
+//! With `F` the actions off their bounds, `A` the active budgets, `H` the Hessian of the Lagrangian and `J = ∇g`,
+//!
+//! ```text
+//!     | H_FF   J_AFᵀ | | p |   | r_F |
+//!     | J_AF   0     | | q | = | r_A |          p_i = 0 off F,  q_m = 0 off A
+//! ```
+//!
+//! is symmetric, so that its transpose needs no second factorisation. When `H_FF` is positive definite it is eliminated
+//! and only the Schur complement `J_AF H_FF⁻¹ J_AFᵀ` is factorised; otherwise the whole matrix is, and when that is
+//! singular its pseudo-inverse takes its place. No barrier enters, so no digits are lost to one.
+
+use laau_core::Inexact;
+
+use crate::dense::{Dense, Kind, dot};
+use crate::model::Model;
+
+/// Where an action stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Bound {
+    /// Off its bounds.
+    Free,
+    /// On its lower bound.
+    Lower,
+    /// On its upper bound.
+    Upper,
+}
+
+/// Which constraints hold with equality.
+#[derive(Debug, Clone)]
+pub(crate) struct ActiveSet {
+    pub(crate) bounds: Vec<Bound>,
+    /// The active budgets in order; its capacity is all of them.
+    pub(crate) budgets: Vec<usize>,
+}
+
+impl ActiveSet {
+    pub(crate) fn new(d: usize, m: usize) -> Self {
+        Self {
+            bounds: vec![Bound::Free; d],
+            budgets: Vec::with_capacity(m),
+        }
+    }
+
+    pub(crate) fn free(&self) -> usize {
+        self.bounds.iter().filter(|bound| **bound == Bound::Free).count()
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// `H_FF` eliminated.
+    Schur,
+    /// The whole matrix.
+    Whole,
+}
+
+/// The factorised system.
+#[derive(Debug, Clone)]
+pub(crate) struct System {
+    form: Form,
+    /// `H⁻¹` on the free actions, if diagonal, else 0.
+    inverse: Vec<f64>,
+    /// Factors of `H_FF` (identity off `F`), if not diagonal.
+    hessian: Dense,
+    /// Factors of the Schur complement, or of the whole matrix.
+    outer: Dense,
+    /// `H_FF⁻¹ J_AFᵀ`, a row per active budget.
+    solved: Vec<f64>,
+    right: Vec<f64>,
+    free: Vec<usize>,
+}
+
+impl System {
+    pub(crate) fn new(d: usize, m: usize, diagonal: bool) -> Self {
+        Self {
+            form: Form::Schur,
+            inverse: vec![0.0; d],
+            hessian: Dense::new(if diagonal { 0 } else { d }),
+            outer: Dense::new(d + m),
+            solved: vec![0.0; d * m],
+            right: vec![0.0; d + m],
+            free: Vec::with_capacity(d),
+        }
+    }
+
+    /// Eliminates the Hessian, with `ridge` added to its diagonal, and factorises the Schur complement, with
+    /// `softness` added to that of each budget.
+    ///
+    /// A dependent budget is an error that carries its position in the active set.
+    #[inline]
+    pub(crate) fn eliminate(
+        &mut self,
+        model: &Model,
+        set: &ActiveSet,
+        ridge: Option<&[f64]>,
+        softness: Option<&[f64]>,
+        rank_tolerance: f64,
+    ) -> Result<(), Failure> {
+        let d = model.d;
+        self.form = Form::Schur;
+        let a = set.budgets.len();
+        if model.structure.diagonal_hessian {
+            for i in 0..d {
+                let h = model.hessian[i] + ridge.map_or(0.0, |ridge| ridge[i]);
+                let free = set.bounds[i] == Bound::Free;
+                if free && !(h > f64::MIN_POSITIVE && h < f64::INFINITY) {
+                    return Err(Failure::Hessian);
+                }
+                self.inverse[i] = if free { 1.0 / h } else { 0.0 };
+            }
+            for (row, &m) in set.budgets.iter().enumerate() {
+                let jacobian = &model.jacobian[m * d..][..d];
+                let solved = &mut self.solved[row * d..][..d];
+                let inverse = &self.inverse[..d];
+                for i in 0..d {
+                    solved[i] = jacobian[i] * inverse[i];
+                }
+            }
+        } else {
+            let h = self.hessian.matrix(d);
+            h.copy_from_slice(&model.hessian);
+            for i in 0..d {
+                if let Some(ridge) = ridge {
+                    h[i * d + i] += ridge[i];
+                }
+                if set.bounds[i] != Bound::Free {
+                    for j in 0..d {
+                        h[i * d + j] = 0.0;
+                        h[j * d + i] = 0.0;
+                    }
+                    h[i * d + i] = 1.0;
+                }
+            }
+            self.hessian
+                .factorise(Kind::PositiveDefinite, rank_tolerance)
+                .map_err(|_| Failure::Hessian)?;
+            for (row, &m) in set.budgets.iter().enumerate() {
+                let solved = &mut self.solved[row * d..][..d];
+                for i in 0..d {
+                    solved[i] = if set.bounds[i] == Bound::Free {
+                        model.jacobian[m * d + i]
+                    } else {
+                        0.0
+                    };
+                }
+                self.hessian.solve(solved);
+            }
+        }
+        let schur = self.outer.matrix(a);
+        for (row, &m) in set.budgets.iter().enumerate() {
+            let jacobian = &model.jacobian[m * d..][..d];
+            for column in 0..=row {
+                // `solved` is zero off the free actions.
+                let value = dot(jacobian, &self.solved[column * d..][..d]);
+                schur[row * a + column] = value;
+                schur[column * a + row] = value;
+            }
+            if let Some(softness) = softness {
+                schur[row * a + row] += softness[m];
+            }
+        }
+        self.outer
+            .factorise(Kind::PositiveDefinite, rank_tolerance)
+            .map_err(|singular| Failure::Dependent { row: singular.row })
+    }
+
+    /// Factorises for differentiation: exactly where there is a derivative, else by pseudo-inverse with the reason.
+    pub(crate) fn factorise(
+        &mut self,
+        model: &Model,
+        set: &ActiveSet,
+        rank_tolerance: f64,
+    ) -> Option<Inexact> {
+        let too_many = set.budgets.len() > set.free();
+        if !too_many {
+            match self.eliminate(model, set, None, None, rank_tolerance) {
+                Ok(()) => return None,
+                Err(Failure::Hessian) => {
+                    // A Hessian that is singular may still be definite where the active budgets leave freedom.
+                    self.fill_whole(model, set);
+                    if self.outer.factorise(Kind::Indefinite, rank_tolerance).is_ok() {
+                        return None;
+                    }
+                }
+                Err(Failure::Dependent { .. }) => {}
+            }
+        }
+        let dependent = too_many || self.dependent(model, set, rank_tolerance);
+        self.fill_whole(model, set);
+        // A pseudo-inverse is never singular.
+        let _ = self.outer.factorise(Kind::Pseudo, rank_tolerance);
+        Some(match (too_many, dependent) {
+            (true, _) => Inexact::TooManyActive,
+            (false, true) => Inexact::DependentConstraints,
+            (false, false) => Inexact::SingularHessian,
+        })
+    }
+
+    /// Factorises the system of a barrier problem, whose budgets give way by `softness`; it is never singular.
+    pub(crate) fn smooth(&mut self, model: &Model, set: &ActiveSet, softness: &[f64]) {
+        let _ = self.eliminate(model, set, None, Some(softness), 0.0);
+    }
+
+    /// Solves in place: `p` has an entry per action, `q` one per budget.
+    #[inline]
+    pub(crate) fn solve(&mut self, model: &Model, set: &ActiveSet, p: &mut [f64], q: &mut [f64]) {
+        let d = model.d;
+        let a = set.budgets.len();
+        if self.form == Form::Whole {
+            let f = self.free.len();
+            let right = &mut self.right[..f + a];
+            for (r, &i) in right.iter_mut().zip(&self.free) {
+                *r = p[i];
+            }
+            for (r, &m) in right[f..].iter_mut().zip(&set.budgets) {
+                *r = q[m];
+            }
+            self.outer.solve(right);
+            p.fill(0.0);
+            q.fill(0.0);
+            for (r, &i) in right.iter().zip(&self.free) {
+                p[i] = *r;
+            }
+            for (r, &m) in right[f..].iter().zip(&set.budgets) {
+                q[m] = *r;
+            }
+            return;
+        }
+        // S q = J H⁻¹ r_F − r_A,  p = H⁻¹ r_F − H⁻¹ Jᵀ q.
+        for i in 0..d {
+            if set.bounds[i] != Bound::Free {
+                p[i] = 0.0;
+            }
+        }
+        let right = &mut self.right[..a];
+        for (row, &m) in set.budgets.iter().enumerate() {
+            right[row] = dot(&self.solved[row * d..][..d], p) - q[m];
+        }
+        self.outer.solve(right);
+        if model.structure.diagonal_hessian {
+            for i in 0..d {
+                p[i] *= self.inverse[i];
+            }
+        } else {
+            self.hessian.solve(p);
+        }
+        q.fill(0.0);
+        for (row, &m) in set.budgets.iter().enumerate() {
+            q[m] = right[row];
+            for (p, s) in p.iter_mut().zip(&self.solved[row * d..][..d]) {
+                *p -= s * right[row];
+            }
+        }
+    }
+
+    /// Whether the gradients of the active budgets depend on each other on the free actions.
+    fn dependent(&mut self, model: &Model, set: &ActiveSet, rank_tolerance: f64) -> bool {
+        let (d, a) = (model.d, set.budgets.len());
+        let gram = self.outer.matrix(a);
+        for (row, &m) in set.budgets.iter().enumerate() {
+            for (column, &k) in set.budgets.iter().enumerate() {
+                gram[row * a + column] = (0..d)
+                    .filter(|i| set.bounds[*i] == Bound::Free)
+                    .map(|i| model.jacobian[m * d + i] * model.jacobian[k * d + i])
+                    .sum();
+            }
+        }
+        self.outer
+            .factorise(Kind::PositiveDefinite, rank_tolerance)
+            .is_err()
+    }
+
+    fn fill_whole(&mut self, model: &Model, set: &ActiveSet) {
+        let d = model.d;
+        self.form = Form::Whole;
+        self.free.clear();
+        self.free
+            .extend((0..d).filter(|i| set.bounds[*i] == Bound::Free));
+        let (f, n) = (self.free.len(), self.free.len() + set.budgets.len());
+        let matrix = self.outer.matrix(n);
+        matrix.fill(0.0);
+        for (row, &i) in self.free.iter().enumerate() {
+            if model.structure.diagonal_hessian {
+                matrix[row * n + row] = model.hessian[i];
+            } else {
+                for (column, &j) in self.free.iter().enumerate() {
+                    matrix[row * n + column] = model.hessian[i * d + j];
+                }
+            }
+            for (column, &m) in set.budgets.iter().enumerate() {
+                matrix[row * n + f + column] = model.jacobian[m * d + i];
+                matrix[(f + column) * n + row] = model.jacobian[m * d + i];
+            }
+        }
+    }
+}
+
+/// Why the Hessian could not be eliminated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// It is singular on the free actions.
+    Hessian,
+    /// An active budget depends on those before it.
+    Dependent {
+        /// Its position in the active set.
+        row: usize,
+    },
+}

@@ -1,0 +1,556 @@
+//! The primal-dual interior-point iteration (Mehrotra's predictor-corrector), strictly inside all constraints.
+//!
+//! For `min l(x) + λᵀg(x)` with `g(x) ≤ b` and `lower ≤ x ≤ upper`, write `u = x − lower`, `v = upper − x`,
+//! `s = b − g(x)` and `z, y, μ` for their duals. A barrier `τ` asks for
+//!
+//! ```text
+//!     ∇l + ∇gᵀ(λ + μ) − z + y = 0,     u z = τ,  v y = τ,  s μ = τ
+//! ```
+//!
+//! and a Newton step solves, with `D = H + z/u + y/v` and `J = ∇g`,
+//!
+//! ```text
+//!     (s/μ + J D⁻¹ Jᵀ) dμ = e_s/μ + J D⁻¹ r,     dx = D⁻¹ (r − Jᵀ dμ),     r = −r_d + e_z/u − e_y/v
+//! ```
+//!
+//! where `r_d` is the residual of the first condition and `e_z, e_y, e_s` those of the products. With a diagonal Hessian
+//! only the `M × M` matrix is factorised; otherwise `D` is, too. `u`, `v` and (for affine usage) `s` are updated
+//! themselves, not recomputed as differences, so that they keep their digits as they vanish.
+
+use laau_core::{Query, SmoothProblem};
+
+use crate::dense::{Dense, Kind, dot};
+use crate::model::Model;
+
+/// How far a step goes towards the nearest constraint.
+const TO_THE_BOUNDARY: f64 = 0.995;
+/// Share of the way to the budgets at which the iteration starts.
+const START: f64 = 0.5;
+/// A curved budget may take at most this share of its slack in one step.
+const KEEP_SLACK: f64 = 0.005;
+
+/// The iterate, and memory for its steps.
+#[derive(Debug, Clone)]
+pub(crate) struct Barrier {
+    pub(crate) x: Vec<f64>,
+    /// `x − lower`, `upper − x`, `b − g(x)`.
+    pub(crate) u: Vec<f64>,
+    pub(crate) v: Vec<f64>,
+    pub(crate) s: Vec<f64>,
+    /// Their duals `z`, `y`, `μ`.
+    pub(crate) z: Vec<f64>,
+    pub(crate) y: Vec<f64>,
+    pub(crate) dual: Vec<f64>,
+    /// 1 for an action that may move, 0 for one that a budget pins to its lower bound.
+    pub(crate) free: Vec<f64>,
+    /// Whether a budget takes part; one that only pins actions does not.
+    pub(crate) live: Vec<bool>,
+    /// Mean of the products, its value at the start, and the largest relative residual of the first condition.
+    pub(crate) barrier: f64,
+    pub(crate) start: f64,
+    pub(crate) residual: f64,
+    pub(crate) iterations: u32,
+    products: f64,
+    inverse_u: Vec<f64>,
+    inverse_v: Vec<f64>,
+    /// `D⁻¹` if diagonal.
+    inverse: Vec<f64>,
+    dx: Vec<f64>,
+    dz: Vec<f64>,
+    dy: Vec<f64>,
+    ds: Vec<f64>,
+    d_dual: Vec<f64>,
+    /// `r_d`, `r`, and `D⁻¹ r`.
+    stationarity: Vec<f64>,
+    right: Vec<f64>,
+    trial: Vec<f64>,
+    /// `e_s / μ`, and `D⁻¹ Jᵀ` with a row per budget.
+    slack_right: Vec<f64>,
+    solved: Vec<f64>,
+    schur: Dense,
+    hessian: Dense,
+}
+
+impl Barrier {
+    pub(crate) fn new(d: usize, m: usize, diagonal: bool) -> Self {
+        let (of_d, of_m) = (|| vec![0.0; d], || vec![0.0; m]);
+        Self {
+            x: of_d(),
+            u: of_d(),
+            v: of_d(),
+            s: of_m(),
+            z: of_d(),
+            y: of_d(),
+            dual: of_m(),
+            free: of_d(),
+            live: vec![true; m],
+            barrier: 0.0,
+            start: 0.0,
+            residual: 0.0,
+            iterations: 0,
+            products: 0.0,
+            inverse_u: of_d(),
+            inverse_v: of_d(),
+            inverse: of_d(),
+            dx: of_d(),
+            dz: of_d(),
+            dy: of_d(),
+            ds: of_m(),
+            d_dual: of_m(),
+            stationarity: of_d(),
+            right: of_d(),
+            trial: of_d(),
+            slack_right: of_m(),
+            solved: vec![0.0; d * m],
+            schur: Dense::new(m),
+            hessian: Dense::new(if diagonal { 0 } else { d }),
+        }
+    }
+
+    /// Chooses a strictly interior start; `slack` is `b − g(lower)`, and the model holds `∇g` at the lower corner.
+    ///
+    /// Every action goes up by the smallest share of slack to reach over the budgets that it uses, so that for
+    /// increasing affine usage at least half of every slack is left.
+    pub(crate) fn begin(
+        &mut self,
+        problem: &dyn SmoothProblem,
+        model: &mut Model,
+        query: Query<'_>,
+        slack: &[f64],
+    ) {
+        let (d, m) = (model.d, model.m);
+        let (lower, upper) = (problem.lower(), problem.upper());
+        self.u.fill(0.5);
+        for row in 0..m {
+            if !self.live[row] {
+                continue;
+            }
+            let jacobian = &model.jacobian[row * d..][..d];
+            let mut reach = 0.0;
+            for i in 0..d {
+                reach += self.free[i] * jacobian[i].max(0.0) * (upper[i] - lower[i]);
+            }
+            let share = START * slack[row] / reach;
+            for i in 0..d {
+                if jacobian[i] > 0.0 && share < self.u[i] {
+                    self.u[i] = share;
+                }
+            }
+        }
+        for i in 0..d {
+            self.u[i] *= upper[i] - lower[i];
+        }
+        let mut scale = 1.0;
+        loop {
+            for i in 0..d {
+                self.x[i] = lower[i] + self.free[i] * self.u[i] * scale;
+            }
+            model.evaluate_usage(problem, query, &self.x);
+            let inside = |row: usize| {
+                let left = query.remaining[row] - model.usage[row];
+                !self.live[row] || left >= 0.1 * slack[row]
+            };
+            if (0..m).all(inside) || scale < 1e-30 {
+                break;
+            }
+            scale *= 0.25;
+        }
+        for i in 0..d {
+            if self.free[i] == 0.0 {
+                self.u[i] = 1.0;
+                self.v[i] = 1.0;
+            } else {
+                self.u[i] *= scale;
+                self.v[i] = (upper[i] - lower[i]) - self.u[i];
+            }
+        }
+        self.products = 0.0;
+        model.evaluate(problem, query, &self.x);
+        let mut work = 0.0;
+        for i in 0..d {
+            work += self.free[i] * model.priced[i].abs() * self.u[i].min(self.v[i]);
+            self.products += 2.0 * self.free[i];
+        }
+        for row in 0..m {
+            self.s[row] = if self.live[row] {
+                self.products += 1.0;
+                query.remaining[row] - model.usage[row]
+            } else {
+                1.0
+            };
+        }
+        let count = self.products.max(1.0);
+        self.barrier = (work / count).max(f64::MIN_POSITIVE.sqrt());
+        self.start = self.barrier;
+        for i in 0..d {
+            self.z[i] = self.free[i] * self.barrier / self.u[i];
+            self.y[i] = self.free[i] * self.barrier / self.v[i];
+        }
+        for row in 0..m {
+            self.dual[row] = if self.live[row] {
+                self.barrier / self.s[row]
+            } else {
+                0.0
+            };
+        }
+        model.evaluate_hessian(problem, query, &self.x, &self.dual);
+        self.solved.fill(0.0);
+        self.residual = f64::INFINITY;
+        self.iterations = 0;
+    }
+
+    /// Iterates until barrier and residual are below `until` relative to their scales, or steps run out.
+    ///
+    /// The model holds gradients at the current point before and after. With `centre`, the barrier is not lowered below
+    /// the given value, and the iterate is centred at it.
+    pub(crate) fn advance(
+        &mut self,
+        problem: &dyn SmoothProblem,
+        model: &mut Model,
+        query: Query<'_>,
+        until: f64,
+        max_iterations: u32,
+        centre: Option<f64>,
+    ) {
+        while self.iterations < max_iterations {
+            self.update_residual(model);
+            let done = match centre {
+                None => self.barrier <= until * self.start && self.residual <= until,
+                Some(target) => self.off_centre(target) <= until && self.residual <= until,
+            };
+            if done || !(self.residual.is_finite() && self.barrier > 0.0) {
+                break;
+            }
+            model.evaluate_hessian(problem, query, &self.x, &self.dual);
+            if !self.factorise(model) {
+                break;
+            }
+            self.iterations += 1;
+            let reach = self.predict(model);
+            let target = match centre {
+                Some(target) => target,
+                None => self.centring(reach) * self.barrier,
+            };
+            let reach = self.correct(model, target);
+            let length = (TO_THE_BOUNDARY / reach).min(1.0);
+            if !self.step(problem, model, query, length) {
+                break;
+            }
+        }
+    }
+
+    /// How much the slack of a budget changes with its dual: `J D⁻¹ Jᵀ` from the last factorisation.
+    #[inline]
+    pub(crate) fn softness(&self, model: &Model, row: usize) -> f64 {
+        let d = model.d;
+        dot(&model.jacobian[row * d..][..d], &self.solved[row * d..][..d])
+    }
+
+    /// The largest relative distance of a product from the target.
+    fn off_centre(&self, target: f64) -> f64 {
+        let boxes = (0..self.x.len()).filter(|i| self.free[*i] != 0.0).map(|i| {
+            (self.u[i] * self.z[i] - target)
+                .abs()
+                .max((self.v[i] * self.y[i] - target).abs())
+        });
+        let budgets = (0..self.s.len())
+            .filter(|row| self.live[*row])
+            .map(|row| (self.s[row] * self.dual[row] - target).abs());
+        boxes.chain(budgets).fold(0.0, f64::max) / target
+    }
+
+    /// `r_d` and its largest relative entry.
+    #[inline]
+    fn update_residual(&mut self, model: &Model) {
+        let d = model.d;
+        let r = &mut self.stationarity[..d];
+        r.copy_from_slice(&model.priced[..d]);
+        for (row, dual) in model.jacobian.chunks_exact(d).zip(&self.dual) {
+            for i in 0..d {
+                r[i] += dual * row[i];
+            }
+        }
+        let (z, y, free) = (&self.z[..d], &self.y[..d], &self.free[..d]);
+        let priced = &model.priced[..d];
+        let (mut largest, mut scale) = (0.0_f64, f64::MIN_POSITIVE);
+        for i in 0..d {
+            scale = larger(scale, priced[i].abs() + z[i] + y[i]);
+            r[i] = free[i] * (r[i] - z[i] + y[i]);
+            largest = larger(largest, r[i].abs());
+        }
+        self.residual = largest / scale;
+    }
+
+    /// Factorises `D` and `s/μ + J D⁻¹ Jᵀ`.
+    #[inline]
+    fn factorise(&mut self, model: &Model) -> bool {
+        let (d, m) = (model.d, model.m);
+        let (u, v, z, y) = (&self.u[..d], &self.v[..d], &self.z[..d], &self.y[..d]);
+        let (inverse_u, inverse_v) = (&mut self.inverse_u[..d], &mut self.inverse_v[..d]);
+        let (inverse, free) = (&mut self.inverse[..d], &self.free[..d]);
+        for i in 0..d {
+            inverse_u[i] = 1.0 / u[i];
+            inverse_v[i] = 1.0 / v[i];
+        }
+        if model.structure.diagonal_hessian {
+            let hessian = &model.hessian[..d];
+            for i in 0..d {
+                inverse[i] = free[i] / (hessian[i] + z[i] * inverse_u[i] + y[i] * inverse_v[i] + (1.0 - free[i]));
+            }
+            for (solved, jacobian) in self.solved.chunks_exact_mut(d).zip(model.jacobian.chunks_exact(d)) {
+                for i in 0..d {
+                    solved[i] = inverse[i] * jacobian[i];
+                }
+            }
+        } else {
+            let matrix = self.hessian.matrix(d);
+            matrix.copy_from_slice(&model.hessian);
+            for i in 0..d {
+                matrix[i * d + i] += z[i] * inverse_u[i] + y[i] * inverse_v[i];
+                if free[i] == 0.0 {
+                    for j in 0..d {
+                        matrix[i * d + j] = 0.0;
+                        matrix[j * d + i] = 0.0;
+                    }
+                    matrix[i * d + i] = 1.0;
+                }
+            }
+            if self.hessian.factorise(Kind::PositiveDefinite, 0.0).is_err() {
+                return false;
+            }
+            for (solved, jacobian) in self.solved.chunks_exact_mut(d).zip(model.jacobian.chunks_exact(d)) {
+                for i in 0..d {
+                    solved[i] = free[i] * jacobian[i];
+                }
+                self.hessian.solve(solved);
+            }
+        }
+        let schur = self.schur.matrix(m);
+        for row in 0..m {
+            if !self.live[row] {
+                for column in 0..m {
+                    schur[row * m + column] = 0.0;
+                    schur[column * m + row] = 0.0;
+                }
+                schur[row * m + row] = 1.0;
+                continue;
+            }
+            let jacobian = &model.jacobian[row * d..][..d];
+            for column in 0..=row {
+                let value = if self.live[column] {
+                    dot(jacobian, &self.solved[column * d..][..d])
+                } else {
+                    0.0
+                };
+                schur[row * m + column] = value;
+                schur[column * m + row] = value;
+            }
+            schur[row * m + row] += self.s[row] / self.dual[row];
+        }
+        self.schur.factorise(Kind::PositiveDefinite, 0.0).is_ok()
+    }
+
+    /// The step towards `τ = 0`; returns the largest relative decrease of a slack or dual.
+    #[inline]
+    fn predict(&mut self, model: &Model) -> f64 {
+        let d = model.d;
+        let (stationarity, z, y) = (&self.stationarity[..d], &self.z[..d], &self.y[..d]);
+        let right = &mut self.right[..d];
+        for i in 0..d {
+            right[i] = y[i] - stationarity[i] - z[i];
+        }
+        for (right, s) in self.slack_right.iter_mut().zip(&self.s) {
+            *right = -s;
+        }
+        self.solve(model);
+        let (dx, dz, dy) = (&self.dx[..d], &mut self.dz[..d], &mut self.dy[..d]);
+        let (z, y) = (&self.z[..d], &self.y[..d]);
+        let (inverse_u, inverse_v) = (&self.inverse_u[..d], &self.inverse_v[..d]);
+        let mut reach = 0.0_f64;
+        for i in 0..d {
+            let (to_lower, to_upper) = (dx[i] * inverse_u[i], dx[i] * inverse_v[i]);
+            dz[i] = -z[i] - z[i] * to_lower;
+            dy[i] = y[i] * to_upper - y[i];
+            // −du/u and −dz/z, −dv/v and −dy/y.
+            reach = larger(reach, larger(-to_lower, 1.0 + to_lower));
+            reach = larger(reach, larger(to_upper, 1.0 - to_upper));
+        }
+        reach.max(self.budget_reach())
+    }
+
+    /// Mehrotra's `σ = (τ after the predictor / τ)³`.
+    #[inline]
+    fn centring(&self, reach: f64) -> f64 {
+        let d = self.x.len();
+        let length = (1.0 / reach).min(1.0);
+        let (u, v, z, y) = (&self.u[..d], &self.v[..d], &self.z[..d], &self.y[..d]);
+        let (dx, dz, dy) = (&self.dx[..d], &self.dz[..d], &self.dy[..d]);
+        let mut after = 0.0;
+        for i in 0..d {
+            after += (u[i] + length * dx[i]) * (z[i] + length * dz[i])
+                + (v[i] - length * dx[i]) * (y[i] + length * dy[i]);
+        }
+        for row in 0..self.s.len() {
+            after += (self.s[row] + length * self.ds[row]) * (self.dual[row] + length * self.d_dual[row]);
+        }
+        let ratio = after / (self.products * self.barrier);
+        (ratio * ratio * ratio).clamp(1e-8, 1.0)
+    }
+
+    /// The step towards `τ = target`, with the second-order terms of the predictor.
+    #[inline]
+    fn correct(&mut self, model: &Model, target: f64) -> f64 {
+        let d = model.d;
+        let (u, v, z, y) = (&self.u[..d], &self.v[..d], &self.z[..d], &self.y[..d]);
+        let (dx, dz, dy) = (&self.dx[..d], &mut self.dz[..d], &mut self.dy[..d]);
+        let (inverse_u, inverse_v) = (&self.inverse_u[..d], &self.inverse_v[..d]);
+        let (stationarity, right, free) = (&self.stationarity[..d], &mut self.right[..d], &self.free[..d]);
+        for i in 0..d {
+            // e/u and e/v; kept where dz and dy will stand.
+            dz[i] = (free[i] * target - u[i] * z[i] - dx[i] * dz[i]) * inverse_u[i];
+            dy[i] = (free[i] * target - v[i] * y[i] + dx[i] * dy[i]) * inverse_v[i];
+            right[i] = dz[i] - dy[i] - stationarity[i];
+        }
+        for row in 0..model.m {
+            self.slack_right[row] = if self.live[row] {
+                (target - self.ds[row] * self.d_dual[row]) / self.dual[row] - self.s[row]
+            } else {
+                0.0
+            };
+        }
+        self.solve(model);
+        let (z, y, free) = (&self.z[..d], &self.y[..d], &self.free[..d]);
+        let (inverse_u, inverse_v) = (&self.inverse_u[..d], &self.inverse_v[..d]);
+        let (dx, dz, dy) = (&self.dx[..d], &mut self.dz[..d], &mut self.dy[..d]);
+        let mut reach = 0.0_f64;
+        for i in 0..d {
+            let (to_lower, to_upper) = (dx[i] * inverse_u[i], dx[i] * inverse_v[i]);
+            dz[i] -= z[i] * to_lower;
+            dy[i] += y[i] * to_upper;
+            reach = larger(reach, larger(-to_lower, to_upper));
+            let pinned = 1.0 - free[i];
+            reach = larger(reach, larger(-dz[i] / (z[i] + pinned), -dy[i] / (y[i] + pinned)));
+        }
+        reach.max(self.budget_reach())
+    }
+
+    /// `dμ`, `dx` and `ds` for the right-hand sides that are set.
+    #[inline]
+    fn solve(&mut self, model: &Model) {
+        let (d, m) = (model.d, model.m);
+        let (right, d_dual) = (&self.right[..d], &mut self.d_dual[..m]);
+        for row in 0..m {
+            d_dual[row] = if self.live[row] {
+                self.slack_right[row] + dot(&self.solved[row * d..][..d], right)
+            } else {
+                0.0
+            };
+        }
+        self.schur.solve(d_dual);
+        let dx = &mut self.dx[..d];
+        if model.structure.diagonal_hessian {
+            let inverse = &self.inverse[..d];
+            for i in 0..d {
+                dx[i] = inverse[i] * right[i];
+            }
+        } else {
+            for i in 0..d {
+                dx[i] = self.free[i] * right[i];
+            }
+            self.hessian.solve(dx);
+        }
+        for (solved, step) in self.solved.chunks_exact(d).zip(d_dual.iter()) {
+            for i in 0..d {
+                dx[i] -= solved[i] * step;
+            }
+        }
+        for row in 0..m {
+            self.ds[row] = if self.live[row] {
+                -dot(&model.jacobian[row * d..][..d], dx)
+            } else {
+                0.0
+            };
+        }
+    }
+
+    #[inline]
+    fn budget_reach(&self) -> f64 {
+        let mut reach = 0.0_f64;
+        for row in 0..self.s.len() {
+            if self.live[row] {
+                reach = larger(reach, -self.ds[row] / self.s[row]);
+                reach = larger(reach, -self.d_dual[row] / self.dual[row]);
+            }
+        }
+        reach
+    }
+
+    /// Moves by `length`, less if a curved budget would be left, and evaluates the gradients there.
+    #[inline]
+    fn step(
+        &mut self,
+        problem: &dyn SmoothProblem,
+        model: &mut Model,
+        query: Query<'_>,
+        mut length: f64,
+    ) -> bool {
+        let d = model.d;
+        let (lower, upper) = (&problem.lower()[..d], &problem.upper()[..d]);
+        loop {
+            let (u, v, dx, free) = (&self.u[..d], &self.v[..d], &self.dx[..d], &self.free[..d]);
+            let trial = &mut self.trial[..d];
+            for i in 0..d {
+                let (below, above) = (u[i] + length * dx[i], v[i] - length * dx[i]);
+                // From the nearer bound, so that a tiny distance keeps its digits.
+                let x = if below < above { lower[i] + below } else { upper[i] - above };
+                trial[i] = if free[i] == 0.0 { lower[i] } else { x };
+            }
+            if model.structure.affine_usage {
+                break;
+            }
+            model.evaluate_usage(problem, query, &self.trial);
+            let kept = |row: usize| {
+                let left = query.remaining[row] - model.usage[row];
+                !self.live[row] || left > KEEP_SLACK * self.s[row]
+            };
+            if (0..model.m).all(kept) {
+                break;
+            }
+            length *= 0.5;
+            if length < 1e-12 {
+                return false;
+            }
+        }
+        std::mem::swap(&mut self.x, &mut self.trial);
+        let mut total = 0.0;
+        let (u, v, z, y) = (&mut self.u[..d], &mut self.v[..d], &mut self.z[..d], &mut self.y[..d]);
+        let (dx, dz, dy) = (&self.dx[..d], &self.dz[..d], &self.dy[..d]);
+        for i in 0..d {
+            u[i] += length * dx[i];
+            v[i] -= length * dx[i];
+            z[i] += length * dz[i];
+            y[i] += length * dy[i];
+            total += u[i] * z[i] + v[i] * y[i];
+        }
+        for row in 0..model.m {
+            if self.live[row] {
+                self.s[row] = if model.structure.affine_usage {
+                    self.s[row] + length * self.ds[row]
+                } else {
+                    query.remaining[row] - model.usage[row]
+                };
+                self.dual[row] += length * self.d_dual[row];
+                total += self.s[row] * self.dual[row];
+            }
+        }
+        self.barrier = total / self.products.max(1.0);
+        model.evaluate(problem, query, &self.x);
+        true
+    }
+}
+
+/// The larger of two numbers by one comparison, so that loops vectorise (`f64::max` has a rule for NaN).
+#[inline]
+fn larger(a: f64, b: f64) -> f64 {
+    if a > b { a } else { b }
+}

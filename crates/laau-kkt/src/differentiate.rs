@@ -1,0 +1,349 @@
+//! KKT differentiation: the pullback, the full Jacobians, and whether they are exact.
+//!
+//! At a solution with free actions `F` and active budgets `A`, the KKT conditions are
+//!
+//! ```text
+//!     ∇_x l + ∇_x gᵀ(λ + μ) = 0  on F,       g = b  on A,       x on its bound off F
+//! ```
+//!
+//! and their differential, with `H` the Hessian of the Lagrangian and `J = ∇_x g`, is
+//!
+//! ```text
+//!     | H_FF  J_AFᵀ | | dx |   | −Jᵀ dλ − L_xc dc |
+//!     | J_AF  0     | | dμ | = |  db − g_c dc     |
+//! ```
+//!
+//! This is Prop. 1 of the paper with three differences: its `Δ22 = diag(g − B_t)` must read `b_t`, the remaining budget;
+//! rows of inactive budgets are left out rather than carried along with a zero multiplier; and the box is part of the
+//! system, so an action on its bound does not move. The matrix is symmetric, so a pullback of `w` is one solve
+//! `K (p, q) = (w, 0)`:
+//!
+//! ```text
+//!     ∂/∂λ = −J p,     ∂/∂b = q,     ∂/∂c = −L_xcᵀ p − g_cᵀ q
+//! ```
+//!
+//! **Exactness** follows Prop. 2: strict complementarity, no more active constraints than actions, and independent
+//! gradients, else [`Exactness::Approximate`] with the reason, by pseudo-inverse where the system is singular. At a
+//! kink [`Kink`] decides.
+
+use laau_core::{
+    Differentiate, Dimensions, Error, Exactness, GradientMut, Inexact, Queries, Query, SmoothProblem,
+    SolutionRef, StepSolver, check_queries,
+};
+
+use crate::active_set::Bound;
+use crate::dense::dot;
+use crate::interior_point::{InteriorPoint, Workspace};
+use crate::lengths::expect_length;
+use crate::options::{Kink, Options};
+
+/// The derivatives of an action in every input of its query, row-major.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Jacobians {
+    /// `∇_λ x`, `d × M` (Prop. 1).
+    pub multiplier: Vec<f64>,
+    /// `∇_b x`, `d × M` (Prop. 1).
+    pub remaining: Vec<f64>,
+    /// `∇_c x`, `d × context` (the paper's appendix).
+    pub context: Vec<f64>,
+    /// Whether they are the derivatives.
+    pub exactness: Exactness,
+}
+
+impl InteriorPoint {
+    /// The full Jacobians of the action at a solution this solver gave for the query.
+    ///
+    /// # Errors
+    /// [`Error::WrongLength`] when a slice does not fit the problem.
+    pub fn jacobians(&mut self, query: Query<'_>, solution: SolutionRef<'_>) -> Result<Jacobians, Error> {
+        let dimensions = self.problem.dimensions();
+        let Dimensions {
+            actions: d,
+            budgets: m,
+            context,
+        } = dimensions;
+        check_sizes(query, solution, dimensions)?;
+        let mut jacobians = Jacobians {
+            multiplier: vec![0.0; d * m],
+            remaining: vec![0.0; d * m],
+            context: vec![0.0; d * context],
+            exactness: self.prepare(query, solution),
+        };
+        if !solution.status.is_solved() {
+            return Ok(jacobians);
+        }
+        let problem = &*self.problem;
+        let work = &mut self.work;
+        let mut column = |fill: &dyn Fn(&mut [f64], &mut [f64], &[f64]), out: &mut [f64], width, k| {
+            work.q.fill(0.0);
+            work.p.fill(0.0);
+            fill(&mut work.p, &mut work.q, &work.model.jacobian);
+            let Workspace {
+                system,
+                model,
+                polish,
+                p,
+                q,
+                ..
+            } = &mut *work;
+            system.solve(model, &polish.set, p, q);
+            for i in 0..d {
+                out[i * width + k] = p[i];
+            }
+        };
+        for k in 0..m {
+            let price = |p: &mut [f64], _: &mut [f64], jacobian: &[f64]| {
+                for (p, j) in p.iter_mut().zip(&jacobian[k * d..][..d]) {
+                    *p = -j;
+                }
+            };
+            column(&price, &mut jacobians.multiplier, m, k);
+            let budget = |_: &mut [f64], q: &mut [f64], _: &[f64]| q[k] = 1.0;
+            column(&budget, &mut jacobians.remaining, m, k);
+        }
+        let weights: Vec<f64> = query
+            .multiplier
+            .iter()
+            .zip(solution.duals)
+            .map(|(price, dual)| price + dual)
+            .collect();
+        let (mut mixed, mut usage) = (vec![0.0; d * context], vec![0.0; m * context]);
+        problem.lagrangian_mixed(solution.action, query.context, &weights, &mut mixed);
+        problem.usage_context_jacobian(solution.action, query.context, &mut usage);
+        for k in 0..context {
+            let shift = |p: &mut [f64], q: &mut [f64], _: &[f64]| {
+                for i in 0..d {
+                    p[i] = -mixed[i * context + k];
+                }
+                for row in 0..m {
+                    q[row] = -usage[row * context + k];
+                }
+            };
+            column(&shift, &mut jacobians.context, context, k);
+        }
+        Ok(jacobians)
+    }
+
+    /// Reads the active set from a solution and factorises its system.
+    fn prepare(&mut self, query: Query<'_>, solution: SolutionRef<'_>) -> Exactness {
+        if !solution.status.is_solved() {
+            return Exactness::Approximate {
+                reason: Inexact::NotSolved,
+            };
+        }
+        let Self {
+            problem,
+            options,
+            work,
+        } = self;
+        let problem = &**problem;
+        work.model.begin(problem, query, solution.action);
+        work.model.evaluate_usage(problem, query, solution.action);
+        let weak = read_active_set(work, problem, query, solution, options);
+        if let (true, Kink::Smoothed { barrier }) = (weak, options.kink) {
+            self.smooth(query, barrier);
+            return Exactness::Approximate {
+                reason: Inexact::Smoothed,
+            };
+        }
+        let work = &mut self.work;
+        work.model
+            .evaluate_hessian(&*self.problem, query, solution.action, solution.duals);
+        let Workspace {
+            system,
+            model,
+            polish,
+            ..
+        } = work;
+        match (
+            system.factorise(model, &polish.set, self.options.rank_tolerance),
+            weak,
+        ) {
+            (Some(reason), _) => Exactness::Approximate { reason },
+            (None, true) => Exactness::Approximate {
+                reason: Inexact::WeaklyActive,
+            },
+            (None, false) => Exactness::Exact,
+        }
+    }
+
+    /// Finds the solution of the barrier problem, and factorises the KKT system there.
+    ///
+    /// Every product of slack and dual is the barrier, so `dz = −(z/u) dx` and likewise for the others: the box joins the
+    /// Hessian, and a budget has `−s/μ` on the diagonal.
+    fn smooth(&mut self, query: Query<'_>, barrier: f64) {
+        self.work
+            .model
+            .evaluate_usage(&*self.problem, query, self.problem.lower());
+        self.pin(query);
+        let Self {
+            problem,
+            options,
+            work,
+        } = self;
+        let problem = &**problem;
+        work.barrier.begin(problem, &mut work.model, query, &work.slack);
+        work.barrier.advance(
+            problem,
+            &mut work.model,
+            query,
+            SMOOTH_TOLERANCE,
+            options.max_iterations,
+            Some(barrier),
+        );
+        work.model
+            .evaluate_hessian(problem, query, &work.barrier.x, &work.barrier.dual);
+        let d = work.model.d;
+        let stride = if work.model.structure.diagonal_hessian { 1 } else { d + 1 };
+        for i in 0..d {
+            let (z, y) = (work.barrier.z[i], work.barrier.y[i]);
+            work.model.hessian[i * stride] += z / work.barrier.u[i] + y / work.barrier.v[i];
+            work.polish.set.bounds[i] = if work.barrier.free[i] == 0.0 {
+                Bound::Lower
+            } else {
+                Bound::Free
+            };
+        }
+        work.polish.set.budgets.clear();
+        for m in 0..work.model.m {
+            // As a diagonal of the Schur complement: s/μ.
+            work.slack[m] = if work.barrier.live[m] {
+                work.polish.set.budgets.push(m);
+                work.barrier.s[m] / work.barrier.dual[m]
+            } else {
+                0.0
+            };
+        }
+        work.system.smooth(&work.model, &work.polish.set, &work.slack);
+    }
+}
+
+/// How near to the central path a smoothed gradient is taken.
+const SMOOTH_TOLERANCE: f64 = 1e-9;
+
+/// Fills the active set from the duals; returns whether a constraint is active with a zero dual.
+fn read_active_set(
+    work: &mut Workspace,
+    problem: &dyn SmoothProblem,
+    query: Query<'_>,
+    solution: SolutionRef<'_>,
+    options: &Options,
+) -> bool {
+    let (lower, upper) = (problem.lower(), problem.upper());
+    let set = &mut work.polish.set;
+    let mut weak = false;
+    for i in 0..work.model.d {
+        let x = solution.action[i];
+        let near = options.active_tolerance * (upper[i] - lower[i]);
+        set.bounds[i] = if solution.lower_duals[i] > 0.0 {
+            Bound::Lower
+        } else if solution.upper_duals[i] > 0.0 {
+            Bound::Upper
+        } else {
+            weak |= x - lower[i] <= near || upper[i] - x <= near;
+            Bound::Free
+        };
+    }
+    set.budgets.clear();
+    for m in 0..work.model.m {
+        let (used, remaining) = (work.model.usage[m], query.remaining[m]);
+        if solution.duals[m] > 0.0 {
+            set.budgets.push(m);
+        } else {
+            let uses = (0..work.model.d).any(|i| {
+                set.bounds[i] == Bound::Free && work.model.jacobian[m * work.model.d + i] != 0.0
+            });
+            weak |= uses && remaining - used <= options.active_tolerance * (remaining.abs() + used.abs());
+        }
+    }
+    weak
+}
+
+fn check_sizes(query: Query<'_>, solution: SolutionRef<'_>, dimensions: Dimensions) -> Result<(), Error> {
+    let queries = Queries {
+        contexts: query.context,
+        multipliers: query.multiplier,
+        remaining: query.remaining,
+    };
+    check_queries(queries, dimensions, 1)?;
+    expect_length("action", solution.action, dimensions.actions)?;
+    expect_length("duals", solution.duals, dimensions.budgets)?;
+    expect_length("lower duals", solution.lower_duals, dimensions.actions)?;
+    expect_length("upper duals", solution.upper_duals, dimensions.actions)
+}
+
+impl Differentiate for InteriorPoint {
+    fn pullback(
+        &mut self,
+        query: Query<'_>,
+        solution: SolutionRef<'_>,
+        upstream: &[f64],
+        gradient: GradientMut<'_>,
+    ) -> Result<Exactness, Error> {
+        let dimensions = self.problem.dimensions();
+        let Dimensions {
+            actions: d,
+            budgets: m,
+            context,
+        } = dimensions;
+        check_sizes(query, solution, dimensions)?;
+        expect_length("upstream", upstream, d)?;
+        expect_length("the multiplier gradient", gradient.multiplier, m)?;
+        expect_length("the remaining gradient", gradient.remaining, m)?;
+        if let Some(out) = &gradient.context {
+            expect_length("the context gradient", out, context)?;
+        }
+        let exactness = self.prepare(query, solution);
+        if !solution.status.is_solved() {
+            gradient.multiplier.fill(0.0);
+            gradient.remaining.fill(0.0);
+            if let Some(out) = gradient.context {
+                out.fill(0.0);
+            }
+            return Ok(exactness);
+        }
+        let Workspace {
+            model,
+            system,
+            polish,
+            p,
+            q,
+            mixed,
+            slack: weights,
+            ..
+        } = &mut self.work;
+        p.copy_from_slice(upstream);
+        q.fill(0.0);
+        system.solve(model, &polish.set, p, q);
+        for (out, row) in gradient.multiplier.iter_mut().zip(model.jacobian.chunks_exact(d)) {
+            *out = -dot(row, p);
+        }
+        gradient.remaining.copy_from_slice(q);
+        if let Some(out) = gradient.context {
+            for row in 0..m {
+                weights[row] = query.multiplier[row] + solution.duals[row];
+            }
+            out.fill(0.0);
+            let mut subtract = |matrix: &[f64], weights: &[f64]| {
+                for (row, weight) in matrix.chunks_exact(context).zip(weights) {
+                    for (out, value) in out.iter_mut().zip(row) {
+                        *out -= weight * value;
+                    }
+                }
+            };
+            let by_action = &mut mixed[..d * context];
+            self.problem
+                .lagrangian_mixed(solution.action, query.context, weights, by_action);
+            subtract(by_action, p);
+            let by_budget = &mut mixed[..m * context];
+            self.problem
+                .usage_context_jacobian(solution.action, query.context, by_budget);
+            subtract(by_budget, q);
+        }
+        Ok(exactness)
+    }
+
+    fn fork(&self) -> Box<dyn Differentiate> {
+        Box::new(self.clone())
+    }
+}

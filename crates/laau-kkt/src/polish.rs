@@ -1,0 +1,300 @@
+//! Newton steps on the active set: from a rough interior point to the last digits.
+//!
+//! The interior point guesses which constraints are active. On that set the KKT conditions are equations, and Newton's
+//! method on them converges quadratically, to duals that are exactly zero where a constraint is inactive. After each step
+//! the set is corrected: a constraint that is violated joins, one whose dual is negative leaves. This is a semi-smooth
+//! Newton method for the KKT conditions; where it does not settle, the interior point goes on and a better guess follows.
+
+use laau_core::{Query, SmoothProblem};
+
+use crate::active_set::{ActiveSet, Bound, Failure, System};
+use crate::barrier::Barrier;
+use crate::model::Model;
+use crate::options::Options;
+
+/// Newton steps before the guess counts as wrong.
+const STEPS: u32 = 12;
+/// A step this small, relative to the action, is the last one: the next would be its square.
+const LAST_STEP: f64 = 1e-8;
+/// A residual this small cannot be improved in double precision.
+const ROUNDING: f64 = 1e-15;
+/// What is added to a Hessian, relative to its scale, so that flat directions stay put.
+const RIDGE: f64 = 1e-13;
+
+/// A point on its active set, and memory for the steps.
+#[derive(Debug, Clone)]
+pub(crate) struct Polish {
+    pub(crate) set: ActiveSet,
+    pub(crate) x: Vec<f64>,
+    pub(crate) dual: Vec<f64>,
+    /// `∇l + ∇gᵀ(λ + μ)` at `x`.
+    pub(crate) stationarity: Vec<f64>,
+    /// The scale of its terms.
+    pub(crate) scale: Vec<f64>,
+    pub(crate) steps: u32,
+    ridge: Vec<f64>,
+    dx: Vec<f64>,
+    d_dual: Vec<f64>,
+}
+
+impl Polish {
+    pub(crate) fn new(d: usize, m: usize) -> Self {
+        Self {
+            set: ActiveSet::new(d, m),
+            x: vec![0.0; d],
+            dual: vec![0.0; m],
+            stationarity: vec![0.0; d],
+            scale: vec![0.0; d],
+            steps: 0,
+            ridge: vec![0.0; d],
+            dx: vec![0.0; d],
+            d_dual: vec![0.0; m],
+        }
+    }
+
+    /// Polishes the barrier's iterate. When it settles, the model holds the derivatives at the polished point.
+    pub(crate) fn run(
+        &mut self,
+        problem: &dyn SmoothProblem,
+        model: &mut Model,
+        system: &mut System,
+        query: Query<'_>,
+        barrier: &Barrier,
+        options: &Options,
+    ) -> bool {
+        let (lower, upper) = (problem.lower(), problem.upper());
+        self.steps = 0;
+        self.guess(model, query, barrier, lower, upper);
+        model.evaluate(problem, query, &self.x);
+        model.evaluate_usage(problem, query, &self.x);
+        self.update_stationarity(model, query);
+        while self.steps < STEPS {
+            self.steps += 1;
+            model.evaluate_hessian(problem, query, &self.x, &self.dual);
+            if !self.factorise(model, system, lower, options) {
+                return false;
+            }
+            let step = self.newton(model, system, query, lower);
+            if !step.is_finite() {
+                return false;
+            }
+            let mut changed = self.hit_bounds(lower, upper);
+            changed |= self.drop_negative(model, options);
+            model.evaluate(problem, query, &self.x);
+            model.evaluate_usage(problem, query, &self.x);
+            self.update_stationarity(model, query);
+            changed |= self.release_bounds(barrier, options);
+            changed |= self.join_violated(model, query, barrier, options);
+            if !changed && (step <= LAST_STEP || self.residual(model, query) <= ROUNDING) {
+                self.clean(model, options);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Which constraints are active: those whose dual is large for their slack.
+    pub(crate) fn guess(
+        &mut self,
+        model: &Model,
+        query: Query<'_>,
+        barrier: &Barrier,
+        lower: &[f64],
+        upper: &[f64],
+    ) {
+        let d = model.d;
+        for i in 0..d {
+            let (u, v, z, y) = (barrier.u[i], barrier.v[i], barrier.z[i], barrier.y[i]);
+            // What a slack is worth in units of its dual: how much the gradient changes over it.
+            let scale = model.gradient_scale(i, query.multiplier, &barrier.dual);
+            let worth = model.curvature(i) + scale / (upper[i] - lower[i]);
+            self.set.bounds[i] = if barrier.free[i] == 0.0 || z > worth * u {
+                Bound::Lower
+            } else if y > worth * v {
+                Bound::Upper
+            } else {
+                Bound::Free
+            };
+            self.x[i] = match self.set.bounds[i] {
+                Bound::Free => barrier.x[i],
+                Bound::Lower => lower[i],
+                Bound::Upper => upper[i],
+            };
+        }
+        self.set.budgets.clear();
+        for m in 0..model.m {
+            let active = barrier.live[m] && barrier.dual[m] * barrier.softness(model, m) > barrier.s[m];
+            self.dual[m] = if active { barrier.dual[m] } else { 0.0 };
+            if active {
+                self.set.budgets.push(m);
+            }
+        }
+    }
+
+    fn factorise(&mut self, model: &Model, system: &mut System, lower: &[f64], options: &Options) -> bool {
+        for i in 0..model.d {
+            let size = self.x[i].abs() + (self.x[i] - lower[i]);
+            let scale = self.scale[i] / size;
+            let ridge = RIDGE * scale.max(model.curvature(i));
+            self.ridge[i] = if ridge.is_finite() && ridge > 0.0 { ridge } else { 1.0 };
+        }
+        let mut strengthened = false;
+        loop {
+            match system.eliminate(model, &self.set, Some(&self.ridge), None, options.rank_tolerance) {
+                Ok(()) => return true,
+                Err(Failure::Dependent { row }) => {
+                    let m = self.set.budgets.remove(row);
+                    self.dual[m] = 0.0;
+                }
+                Err(Failure::Hessian) if !strengthened => {
+                    strengthened = true;
+                    for ridge in &mut self.ridge {
+                        *ridge *= 1e6;
+                    }
+                }
+                Err(Failure::Hessian) => return false,
+            }
+        }
+    }
+
+    /// One Newton step; returns its largest relative change of an action.
+    fn newton(&mut self, model: &Model, system: &mut System, query: Query<'_>, lower: &[f64]) -> f64 {
+        for i in 0..model.d {
+            self.dx[i] = -self.stationarity[i];
+        }
+        for m in 0..model.m {
+            self.d_dual[m] = query.remaining[m] - model.usage[m];
+        }
+        system.solve(model, &self.set, &mut self.dx, &mut self.d_dual);
+        let mut step = 0.0_f64;
+        for i in 0..model.d {
+            if self.set.bounds[i] == Bound::Free {
+                let size = self.x[i].abs() + (self.x[i] - lower[i]).abs();
+                self.x[i] += self.dx[i];
+                let change = self.dx[i].abs() / size;
+                // A NaN must not be lost in a maximum.
+                step = if change <= step { step } else { change };
+            }
+        }
+        for &m in &self.set.budgets {
+            self.dual[m] += self.d_dual[m];
+        }
+        step
+    }
+
+    fn hit_bounds(&mut self, lower: &[f64], upper: &[f64]) -> bool {
+        let mut changed = false;
+        for i in 0..self.x.len() {
+            if self.set.bounds[i] == Bound::Free {
+                if self.x[i] <= lower[i] {
+                    self.x[i] = lower[i];
+                    self.set.bounds[i] = Bound::Lower;
+                    changed = true;
+                } else if self.x[i] >= upper[i] {
+                    self.x[i] = upper[i];
+                    self.set.bounds[i] = Bound::Upper;
+                    changed = true;
+                }
+            }
+        }
+        changed
+    }
+
+    fn drop_negative(&mut self, model: &Model, options: &Options) -> bool {
+        let before = self.set.budgets.len();
+        let (scale, dual) = (&self.scale, &mut self.dual);
+        self.set.budgets.retain(|&m| {
+            let keep = dual[m] >= 0.0 || -dual[m] <= options.active_tolerance * dual_scale(model, scale, m);
+            if !keep {
+                dual[m] = 0.0;
+            }
+            keep
+        });
+        self.set.budgets.len() != before
+    }
+
+    fn release_bounds(&mut self, barrier: &Barrier, options: &Options) -> bool {
+        let mut changed = false;
+        for i in 0..self.x.len() {
+            let dual = match self.set.bounds[i] {
+                Bound::Free => continue,
+                Bound::Lower => self.stationarity[i],
+                Bound::Upper => -self.stationarity[i],
+            };
+            if dual < -options.active_tolerance * self.scale[i] && barrier.free[i] != 0.0 {
+                self.set.bounds[i] = Bound::Free;
+                changed = true;
+            }
+        }
+        changed
+    }
+
+    fn join_violated(&mut self, model: &Model, query: Query<'_>, barrier: &Barrier, options: &Options) -> bool {
+        let before = self.set.budgets.len();
+        for m in 0..model.m {
+            let (used, remaining) = (model.usage[m], query.remaining[m]);
+            if used - remaining > options.active_tolerance * (used.abs() + remaining.abs())
+                && barrier.live[m]
+                && !self.set.budgets.contains(&m)
+            {
+                self.set.budgets.push(m);
+            }
+        }
+        self.set.budgets.len() != before
+    }
+
+    /// `∇l + ∇gᵀ(λ + μ)` and the scale of its terms.
+    pub(crate) fn update_stationarity(&mut self, model: &Model, query: Query<'_>) {
+        let d = model.d;
+        let (stationarity, scale) = (&mut self.stationarity[..d], &mut self.scale[..d]);
+        let gradient = &model.gradient[..d];
+        stationarity.copy_from_slice(gradient);
+        for i in 0..d {
+            scale[i] = gradient[i].abs();
+        }
+        for m in 0..model.m {
+            let weight = query.multiplier[m] + self.dual[m];
+            let jacobian = &model.jacobian[m * d..][..d];
+            for i in 0..d {
+                let term = weight * jacobian[i];
+                stationarity[i] += term;
+                scale[i] += term.abs();
+            }
+        }
+    }
+
+    /// The largest relative residual on the active set.
+    fn residual(&self, model: &Model, query: Query<'_>) -> f64 {
+        let mut largest = 0.0_f64;
+        for i in 0..model.d {
+            if self.set.bounds[i] == Bound::Free {
+                largest = largest.max(self.stationarity[i].abs() / self.scale[i].max(f64::MIN_POSITIVE));
+            }
+        }
+        for &m in &self.set.budgets {
+            let (used, remaining) = (model.usage[m], query.remaining[m]);
+            let scale = (used.abs() + remaining.abs()).max(f64::MIN_POSITIVE);
+            largest = largest.max((used - remaining).abs() / scale);
+        }
+        largest
+    }
+
+    /// Duals of active budgets that are zero to rounding become zero.
+    fn clean(&mut self, model: &Model, options: &Options) {
+        let (scale, dual) = (&self.scale, &mut self.dual);
+        self.set.budgets.retain(|&m| {
+            let keep = dual[m] > options.active_tolerance * dual_scale(model, scale, m);
+            if !keep {
+                dual[m] = 0.0;
+            }
+            keep
+        });
+    }
+}
+
+/// The size of a dual that would matter: the largest gradient over the largest usage.
+fn dual_scale(model: &Model, scale: &[f64], m: usize) -> f64 {
+    let jacobian = &model.jacobian[m * model.d..][..model.d];
+    let usage = jacobian.iter().fold(f64::MIN_POSITIVE, |a, j| a.max(j.abs()));
+    scale.iter().fold(0.0_f64, |a, g| a.max(*g)) / usage
+}

@@ -1,0 +1,4 @@
+//! Integration tests of `laau-kkt`.
+
+mod problems;
+mod random_instances;
