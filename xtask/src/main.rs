@@ -5,8 +5,10 @@
     reason = "a command line talks to people"
 )]
 
+mod figures;
 mod tidy;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -25,11 +27,20 @@ enum Command {
     ///
     /// Example: cargo xtask tidy
     Tidy,
+    /// Draws every figure again from the tables of a reproduction, without running anything.
+    ///
+    /// Example: cargo xtask figures
+    Figures {
+        /// The folder of the tables.
+        #[arg(default_value = "reproduction")]
+        folder: PathBuf,
+    },
 }
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Tidy => tidy::run(),
+        Command::Figures { folder } => figures::run(&folder),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,194 @@
+//! Figures 3 and 4 of the paper, online learning, generalisation and gradients.
+
+use std::path::Path;
+
+use kuva::prelude::*;
+use kuva::render::figure::Figure;
+
+use super::policies::band;
+use super::style::{data_name, dress, policy_colour, policy_name, save};
+use super::tables::{GapRow, GradientRow, PointRow, RoundRow, ShiftRow, Spread, distinct};
+
+/// Figure 3: tested on the default, trained on data shifted by a Wasserstein distance.
+pub(super) fn ood(rows: &[ShiftRow], folder: &Path) -> anyhow::Result<()> {
+    for data in distinct(rows, |row| row.data.clone()) {
+        let of_data: Vec<&ShiftRow> = rows.iter().filter(|row| row.data == data).collect();
+        let plots: Vec<Plot> = distinct(&of_data, |row| row.policy.clone())
+            .iter()
+            .flat_map(|policy| {
+                let points: Vec<(f64, Spread)> = distinct(&of_data, |row| row.target)
+                    .into_iter()
+                    .filter_map(|target| {
+                        let of = of_data
+                            .iter()
+                            .filter(|row| row.policy == *policy && row.target == target);
+                        Spread::of(of.map(|row| row.utility)).map(|spread| (target, spread))
+                    })
+                    .collect();
+                band(&points, policy_name(policy), policy_colour(policy))
+            })
+            .collect();
+        let layout = dress(Layout::auto_from_plots(&plots))
+            .with_title(format!("Trained on shifted data, N = 20, {}", data_name(&data)))
+            .with_x_label("Wasserstein distance of the training contexts")
+            .with_y_label("utility per step");
+        save(&render_multiple(plots, layout), folder, &format!("ood_{data}"))?;
+    }
+    Ok(())
+}
+
+/// Figure 4: training against testing episodes, embedded in the plane.
+pub(super) fn tsne(rows: &[PointRow], folder: &Path) -> anyhow::Result<()> {
+    for data in distinct(rows, |row| row.data.clone()) {
+        let of_data: Vec<&PointRow> = rows.iter().filter(|row| row.data == data).collect();
+        let mut plots = Vec::new();
+        let mut layouts = Vec::new();
+        for target in distinct(&of_data, |row| row.target) {
+            let cell: Vec<Plot> = [("test", "testing", "#0072B2"), ("train", "training", "#E69F00")]
+                .into_iter()
+                .map(|(set, name, colour)| {
+                    let points = of_data
+                        .iter()
+                        .filter(|row| row.target == target && row.set == set);
+                    Plot::Scatter(
+                        ScatterPlot::new()
+                            .with_data(points.map(|row| (row.x, row.y)))
+                            .with_color(colour)
+                            .with_size(2.0)
+                            .with_marker_opacity(0.6)
+                            .with_legend(name),
+                    )
+                })
+                .collect();
+            let title = if target == 0.0 {
+                "default".to_owned()
+            } else {
+                format!("d_W = {target:.2}")
+            };
+            layouts.push(dress(Layout::auto_from_plots(&cell)).with_title(title));
+            plots.push(cell);
+        }
+        let rows_of_panels = plots.len().div_ceil(3);
+        let figure = Figure::new(rows_of_panels, 3)
+            .with_title(format!("t-SNE of episodes, {}", data_name(&data)))
+            .with_title_size(16)
+            .with_plots(plots)
+            .with_layouts(layouts)
+            .with_cell_size(330.0, 300.0)
+            .with_shared_legend_bottom();
+        save(&figure.render(), folder, &format!("tsne_{data}"))?;
+    }
+    Ok(())
+}
+
+/// Prop. 5.4: the average utility up to each round.
+pub(super) fn online_learning(rows: &[RoundRow], folder: &Path) -> anyhow::Result<()> {
+    for data in distinct(rows, |row| row.data.clone()) {
+        let of_data: Vec<&RoundRow> = rows.iter().filter(|row| row.data == data).collect();
+        let colours = [
+            "#D55E00", "#0072B2", "#009E73", "#000000", "#E69F00", "#56B4E9", "#CC79A7", "#777777",
+        ];
+        let plots: Vec<Plot> = distinct(&of_data, |row| row.method.clone())
+            .iter()
+            .zip(colours.into_iter().cycle())
+            .flat_map(|(method, colour)| {
+                let of_method: Vec<_> = of_data.iter().filter(|row| row.method == *method).collect();
+                let points: Vec<(f64, Spread)> = distinct(&of_method, |row| row.round)
+                    .into_iter()
+                    .filter_map(|round| {
+                        let of = of_method.iter().filter(|row| row.round == round);
+                        Spread::of(of.map(|row| row.utility)).map(|spread| (round as f64, spread))
+                    })
+                    .collect();
+                band(&points, method, colour)
+            })
+            .collect();
+        let layout = dress(Layout::auto_from_plots(&plots))
+            .with_title(format!("Online learning from a cold start, {}", data_name(&data)))
+            .with_x_label("round (episodes seen)")
+            .with_y_label("average utility per step")
+            .with_log_x();
+        save(
+            &render_multiple(plots, layout),
+            folder,
+            &format!("online_learning_{data}"),
+        )?;
+    }
+    Ok(())
+}
+
+/// Section 6: the gap between training and test utility, beside the slope of the bound.
+pub(super) fn generalisation(rows: &[GapRow], folder: &Path) -> anyhow::Result<()> {
+    let colours = ["#D55E00", "#0072B2", "#009E73", "#E69F00", "#CC79A7", "#56B4E9"];
+    for data in distinct(rows, |row| row.data.clone()) {
+        let of_data: Vec<&GapRow> = rows.iter().filter(|row| row.data == data).collect();
+        let mut plots: Vec<Plot> = Vec::new();
+        let mut most = 0.0_f64;
+        for ((model, horizon), colour) in distinct(&of_data, |row| (row.model.clone(), row.horizon))
+            .into_iter()
+            .zip(colours.into_iter().cycle())
+        {
+            let points: Vec<(f64, Spread)> = distinct(&of_data, |row| row.episodes)
+                .into_iter()
+                .filter_map(|n| {
+                    let of = of_data
+                        .iter()
+                        .filter(|row| row.episodes == n && row.model == model && row.horizon == horizon);
+                    // A logarithmic axis has no place for gaps at or below zero.
+                    Spread::of(of.map(|row| (row.train - row.test).abs().max(1e-5))).map(|s| (n as f64, s))
+                })
+                .collect();
+            most = points.iter().map(|(n, s)| s.mean * n.sqrt()).fold(most, f64::max);
+            plots.extend(band(&points, &format!("{model}, N = {horizon}"), colour));
+        }
+        let slope = distinct(&of_data, |row| row.episodes)
+            .into_iter()
+            .map(|n| (n as f64, most / (n as f64).sqrt()));
+        plots.push(Plot::Line(
+            LinePlot::new()
+                .with_data(slope)
+                .with_color("#000000")
+                .with_dashed()
+                .with_legend("slope 1/√n"),
+        ));
+        let layout = dress(Layout::auto_from_plots(&plots))
+            .with_title(format!("Generalisation gap, {}", data_name(&data)))
+            .with_x_label("training episodes n")
+            .with_y_label("|training − test utility| per step")
+            .with_log_scale();
+        save(
+            &render_multiple(plots, layout),
+            folder,
+            &format!("generalisation_{data}"),
+        )?;
+    }
+    Ok(())
+}
+
+/// Section 5: accuracy and cost of KKT differentiation and of zero-order estimates.
+pub(super) fn gradients(rows: &[GradientRow], folder: &Path) -> anyhow::Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let colours = ["#D55E00", "#0072B2", "#009E73", "#E69F00"];
+    let plots: Vec<Plot> = distinct(rows, |row| row.method.clone())
+        .iter()
+        .zip(colours.into_iter().cycle())
+        .map(|(method, colour)| {
+            let points = rows.iter().filter(|row| row.method == *method);
+            Plot::Scatter(
+                ScatterPlot::new()
+                    .with_data(points.map(|row| (row.microseconds, row.relative_error.max(1e-16))))
+                    .with_color(colour)
+                    .with_size(6.0)
+                    .with_legend(method.as_str()),
+            )
+        })
+        .collect();
+    let layout = dress(Layout::auto_from_plots(&plots))
+        .with_title("Gradient of an episode: accuracy and cost")
+        .with_x_label("time in µs")
+        .with_y_label("relative error")
+        .with_log_scale();
+    save(&render_multiple(plots, layout), folder, "gradients")
+}

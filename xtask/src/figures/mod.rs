@@ -1,0 +1,28 @@
+//! `cargo xtask figures`: draws every figure again from the exported tables.
+
+mod learning;
+mod policies;
+mod style;
+mod tables;
+
+use std::path::Path;
+
+/// Draws the figures of all tables in a folder into its `figures` folder; a table that is not there is passed over.
+pub(crate) fn run(folder: &Path) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        folder.is_dir(),
+        "{} is not there: run `cargo xtask reproduce` first",
+        folder.display()
+    );
+    let figures = folder.join("figures");
+    let policies_table = tables::read(folder, "policies.csv")?;
+    policies::utility_by_horizon(&policies_table, &figures)?;
+    policies::remaining_budget(&policies_table, &figures)?;
+    policies::rl_vs_laau(&policies_table, &figures)?;
+    policies::distribution(&tables::read(folder, "distribution.csv")?, &figures)?;
+    learning::ood(&tables::read(folder, "ood.csv")?, &figures)?;
+    learning::tsne(&tables::read(folder, "tsne.csv")?, &figures)?;
+    learning::online_learning(&tables::read(folder, "online_learning.csv")?, &figures)?;
+    learning::generalisation(&tables::read(folder, "generalisation.csv")?, &figures)?;
+    learning::gradients(&tables::read(folder, "gradients.csv")?, &figures)
+}

@@ -1,0 +1,81 @@
+//! One look for all figures: names, colours, sizes, files.
+
+use std::path::Path;
+
+use anyhow::{Context, anyhow};
+use kuva::backend::png::PngBackend;
+use kuva::backend::svg::SvgBackend;
+use kuva::prelude::*;
+use kuva::render::render::Scene;
+
+/// Name in figures and colour of every policy. The colours are Okabe and Ito's, safe for colour-blind readers; rivals
+/// that need no colour of their own are grey.
+const POLICIES: &[(&str, &str, &str)] = &[
+    ("opt", "OPT (offline)", "#000000"),
+    ("dp", "DP", "#555555"),
+    ("equal", "Equal", "#56B4E9"),
+    ("avg-lt", "AVG-LT", "#999999"),
+    ("dgd", "DGD", "#CC79A7"),
+    ("lyapunov", "Lyapunov", "#BBBBBB"),
+    ("mw", "MW", "#E69F00"),
+    ("cr-pursuit", "CR-Pursuit", "#777777"),
+    ("rl", "RL", "#882255"),
+    ("ce", "CE re-solve", "#009E73"),
+    ("laau", "LAAU", "#D55E00"),
+    ("laau-history", "LAAU+ history", "#0072B2"),
+    ("laau-residual", "LAAU+ residual", "#3C4FA0"),
+];
+
+/// The name of a policy in figures and tables.
+pub(crate) fn policy_name(policy: &str) -> &str {
+    POLICIES
+        .iter()
+        .find(|(key, ..)| *key == policy)
+        .map_or(policy, |(_, name, _)| name)
+}
+
+/// Its colour.
+pub(crate) fn policy_colour(policy: &str) -> &'static str {
+    POLICIES
+        .iter()
+        .find(|(key, ..)| *key == policy)
+        .map_or("#444444", |(.., colour)| colour)
+}
+
+/// The name of a data set in figures and tables.
+pub(crate) fn data_name(data: &str) -> String {
+    match data.split_once('-') {
+        Some(("synthetic", construction)) => format!("synthetic workload, {construction}"),
+        Some(("trace", construction)) => format!("trace, {construction}"),
+        _ => data.to_owned(),
+    }
+}
+
+/// Sizes that stay readable in print.
+pub(crate) fn dress(layout: Layout) -> Layout {
+    layout
+        .with_title_size(16)
+        .with_label_size(14)
+        .with_tick_size(12)
+        .with_body_size(12)
+}
+
+/// Writes a figure as SVG and PNG.
+pub(crate) fn save(scene: &Scene, folder: &Path, name: &str) -> anyhow::Result<()> {
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    write(
+        &folder.join(format!("{name}.svg")),
+        SvgBackend.render_scene(scene).as_bytes(),
+    )?;
+    let png = PngBackend::new()
+        .render_scene(scene)
+        .map_err(|reason| anyhow!("{name}.png: {reason}"))?;
+    write(&folder.join(format!("{name}.png")), &png)
+}
+
+/// Writes beside and renames, so that nothing is left half-written.
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let beside = path.with_extension("part");
+    std::fs::write(&beside, bytes).with_context(|| format!("cannot write {}", beside.display()))?;
+    std::fs::rename(&beside, path).with_context(|| format!("cannot write {}", path.display()))
+}
