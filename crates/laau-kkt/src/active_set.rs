@@ -276,8 +276,7 @@ impl System {
         let d = model.d;
         self.form = Form::Whole;
         self.free.clear();
-        self.free
-            .extend((0..d).filter(|i| set.bounds[*i] == Bound::Free));
+        self.free.extend((0..d).filter(|i| set.bounds[*i] == Bound::Free));
         let (f, n) = (self.free.len(), self.free.len() + set.budgets.len());
         let matrix = self.outer.matrix(n);
         matrix.fill(0.0);

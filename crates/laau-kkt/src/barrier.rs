@@ -295,9 +295,14 @@ impl Barrier {
         if model.structure.diagonal_hessian {
             let hessian = &model.hessian[..d];
             for i in 0..d {
-                inverse[i] = free[i] / (hessian[i] + z[i] * inverse_u[i] + y[i] * inverse_v[i] + (1.0 - free[i]));
+                inverse[i] =
+                    free[i] / (hessian[i] + z[i] * inverse_u[i] + y[i] * inverse_v[i] + (1.0 - free[i]));
             }
-            for (solved, jacobian) in self.solved.chunks_exact_mut(d).zip(model.jacobian.chunks_exact(d)) {
+            for (solved, jacobian) in self
+                .solved
+                .chunks_exact_mut(d)
+                .zip(model.jacobian.chunks_exact(d))
+            {
                 for i in 0..d {
                     solved[i] = inverse[i] * jacobian[i];
                 }
@@ -318,7 +323,11 @@ impl Barrier {
             if self.hessian.factorise(Kind::PositiveDefinite, 0.0).is_err() {
                 return false;
             }
-            for (solved, jacobian) in self.solved.chunks_exact_mut(d).zip(model.jacobian.chunks_exact(d)) {
+            for (solved, jacobian) in self
+                .solved
+                .chunks_exact_mut(d)
+                .zip(model.jacobian.chunks_exact(d))
+            {
                 for i in 0..d {
                     solved[i] = free[i] * jacobian[i];
                 }
@@ -502,7 +511,11 @@ impl Barrier {
             for i in 0..d {
                 let (below, above) = (u[i] + length * dx[i], v[i] - length * dx[i]);
                 // From the nearer bound, so that a tiny distance keeps its digits.
-                let x = if below < above { lower[i] + below } else { upper[i] - above };
+                let x = if below < above {
+                    lower[i] + below
+                } else {
+                    upper[i] - above
+                };
                 trial[i] = if free[i] == 0.0 { lower[i] } else { x };
             }
             if model.structure.affine_usage {
@@ -523,7 +536,12 @@ impl Barrier {
         }
         std::mem::swap(&mut self.x, &mut self.trial);
         let mut total = 0.0;
-        let (u, v, z, y) = (&mut self.u[..d], &mut self.v[..d], &mut self.z[..d], &mut self.y[..d]);
+        let (u, v, z, y) = (
+            &mut self.u[..d],
+            &mut self.v[..d],
+            &mut self.z[..d],
+            &mut self.y[..d],
+        );
         let (dx, dz, dy) = (&self.dx[..d], &self.dz[..d], &self.dy[..d]);
         for i in 0..d {
             u[i] += length * dx[i];

@@ -3,11 +3,11 @@
 //! [`Dense::factorise`] and [`Dense::solve`] are the only place that knows which of the two is used. The `layer` bench
 //! measures the crossing: plain loops win up to about [`PLAIN_UP_TO`] rows.
 
+use faer::diag::DiagMut;
 use faer::dyn_stack::{MemBuffer, MemStack, StackReq};
 use faer::linalg::cholesky::llt;
 use faer::linalg::evd::{self, ComputeEigenvectors};
 use faer::linalg::lu::partial_pivoting as lu;
-use faer::diag::DiagMut;
 use faer::perm::PermRef;
 use faer::{Conj, MatMut, MatRef, Par};
 
@@ -396,7 +396,10 @@ mod tests {
             for (row, rhs) in a.chunks_exact(n).zip(&rhs) {
                 assert!((dot(row, &x) - rhs).abs() < 1e-9);
             }
-            assert!((x[0] - x[n - 1]).abs() < 1e-9, "the shortest solution shares equally");
+            assert!(
+                (x[0] - x[n - 1]).abs() < 1e-9,
+                "the shortest solution shares equally"
+            );
         }
     }
 }

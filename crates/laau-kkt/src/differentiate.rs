@@ -28,7 +28,7 @@
 
 use laau_core::{
     Differentiate, Dimensions, Error, Exactness, GradientMut, Inexact, Queries, Query, SmoothProblem,
-    SolutionRef, StepSolver, check_queries,
+    SolutionRef, check_queries,
 };
 
 use crate::active_set::Bound;
@@ -72,6 +72,15 @@ impl InteriorPoint {
         if !solution.status.is_solved() {
             return Ok(jacobians);
         }
+        let smoothed = jacobians.exactness
+            == Exactness::Approximate {
+                reason: Inexact::Smoothed,
+            };
+        let (action, duals) = if smoothed {
+            (self.work.barrier.x.clone(), self.work.barrier.dual.clone())
+        } else {
+            (solution.action.to_vec(), solution.duals.to_vec())
+        };
         let problem = &*self.problem;
         let work = &mut self.work;
         let mut column = |fill: &dyn Fn(&mut [f64], &mut [f64], &[f64]), out: &mut [f64], width, k| {
@@ -104,12 +113,12 @@ impl InteriorPoint {
         let weights: Vec<f64> = query
             .multiplier
             .iter()
-            .zip(solution.duals)
+            .zip(&duals)
             .map(|(price, dual)| price + dual)
             .collect();
         let (mut mixed, mut usage) = (vec![0.0; d * context], vec![0.0; m * context]);
-        problem.lagrangian_mixed(solution.action, query.context, &weights, &mut mixed);
-        problem.usage_context_jacobian(solution.action, query.context, &mut usage);
+        problem.lagrangian_mixed(&action, query.context, &weights, &mut mixed);
+        problem.usage_context_jacobian(&action, query.context, &mut usage);
         for k in 0..context {
             let shift = |p: &mut [f64], q: &mut [f64], _: &[f64]| {
                 for i in 0..d {
@@ -194,7 +203,11 @@ impl InteriorPoint {
         work.model
             .evaluate_hessian(problem, query, &work.barrier.x, &work.barrier.dual);
         let d = work.model.d;
-        let stride = if work.model.structure.diagonal_hessian { 1 } else { d + 1 };
+        let stride = if work.model.structure.diagonal_hessian {
+            1
+        } else {
+            d + 1
+        };
         for i in 0..d {
             let (z, y) = (work.barrier.z[i], work.barrier.y[i]);
             work.model.hessian[i * stride] += z / work.barrier.u[i] + y / work.barrier.v[i];
@@ -250,9 +263,8 @@ fn read_active_set(
         if solution.duals[m] > 0.0 {
             set.budgets.push(m);
         } else {
-            let uses = (0..work.model.d).any(|i| {
-                set.bounds[i] == Bound::Free && work.model.jacobian[m * work.model.d + i] != 0.0
-            });
+            let uses = (0..work.model.d)
+                .any(|i| set.bounds[i] == Bound::Free && work.model.jacobian[m * work.model.d + i] != 0.0);
             weak |= uses && remaining - used <= options.active_tolerance * (remaining.abs() + used.abs());
         }
     }
@@ -310,8 +322,18 @@ impl Differentiate for InteriorPoint {
             q,
             mixed,
             slack: weights,
+            barrier,
             ..
         } = &mut self.work;
+        let smoothed = exactness
+            == Exactness::Approximate {
+                reason: Inexact::Smoothed,
+            };
+        let (action, duals) = if smoothed {
+            (&barrier.x[..], &barrier.dual[..])
+        } else {
+            (solution.action, solution.duals)
+        };
         p.copy_from_slice(upstream);
         q.fill(0.0);
         system.solve(model, &polish.set, p, q);
@@ -321,7 +343,7 @@ impl Differentiate for InteriorPoint {
         gradient.remaining.copy_from_slice(q);
         if let Some(out) = gradient.context {
             for row in 0..m {
-                weights[row] = query.multiplier[row] + solution.duals[row];
+                weights[row] = query.multiplier[row] + duals[row];
             }
             out.fill(0.0);
             let mut subtract = |matrix: &[f64], weights: &[f64]| {
@@ -333,11 +355,11 @@ impl Differentiate for InteriorPoint {
             };
             let by_action = &mut mixed[..d * context];
             self.problem
-                .lagrangian_mixed(solution.action, query.context, weights, by_action);
+                .lagrangian_mixed(action, query.context, weights, by_action);
             subtract(by_action, p);
             let by_budget = &mut mixed[..m * context];
             self.problem
-                .usage_context_jacobian(solution.action, query.context, by_budget);
+                .usage_context_jacobian(action, query.context, by_budget);
             subtract(by_budget, q);
         }
         Ok(exactness)

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use laau_core::{
-    Dimensions, Error as CoreError, Input, Query, SmoothProblem, SolutionMut, Status, StepSolver, check_query,
-    infeasible, invalid_input, validate_problem,
+    Dimensions, Error as CoreError, Input, Query, SmoothProblem, SolutionMut, Status, StepSolver,
+    check_query, infeasible, invalid_input, validate_problem,
 };
 
 use crate::active_set::{Bound, System};
@@ -216,8 +216,7 @@ impl InteriorPoint {
     fn take_interior(&mut self, query: Query<'_>) {
         let work = &mut self.work;
         let (lower, upper) = (self.problem.lower(), self.problem.upper());
-        work.polish
-            .guess(&work.model, query, &work.barrier, lower, upper);
+        work.polish.guess(&work.model, query, &work.barrier, lower, upper);
         for i in 0..work.model.d {
             let x = work.barrier.x[i];
             if work.barrier.free[i] != 0.0 {
@@ -289,7 +288,11 @@ impl InteriorPoint {
                 note(slack * dual / (dual + query.multiplier[m]));
             }
         }
-        if residual.is_finite() { residual } else { f64::INFINITY }
+        if residual.is_finite() {
+            residual
+        } else {
+            f64::INFINITY
+        }
     }
 }
 

@@ -7,6 +7,7 @@ mod dense;
 mod differentiate;
 mod error;
 mod feasible;
+pub mod gradcheck;
 mod interior_point;
 mod lengths;
 mod model;

@@ -136,7 +136,11 @@ impl Polish {
             let size = self.x[i].abs() + (self.x[i] - lower[i]);
             let scale = self.scale[i] / size;
             let ridge = RIDGE * scale.max(model.curvature(i));
-            self.ridge[i] = if ridge.is_finite() && ridge > 0.0 { ridge } else { 1.0 };
+            self.ridge[i] = if ridge.is_finite() && ridge > 0.0 {
+                ridge
+            } else {
+                1.0
+            };
         }
         let mut strengthened = false;
         loop {
@@ -229,7 +233,13 @@ impl Polish {
         changed
     }
 
-    fn join_violated(&mut self, model: &Model, query: Query<'_>, barrier: &Barrier, options: &Options) -> bool {
+    fn join_violated(
+        &mut self,
+        model: &Model,
+        query: Query<'_>,
+        barrier: &Barrier,
+        options: &Options,
+    ) -> bool {
         let before = self.set.budgets.len();
         for m in 0..model.m {
             let (used, remaining) = (model.usage[m], query.remaining[m]);

@@ -1,4 +1,5 @@
 //! Integration tests of `laau-kkt`.
 
+mod gradients;
 mod problems;
 mod random_instances;

@@ -154,9 +154,10 @@ impl SmoothProblem for Curved {
     }
     fn lagrangian_hessian_diagonal(&self, x: &[f64], c: &[f64], weights: &[f64], out: &mut [f64]) {
         for i in 0..self.d {
-            let weight: f64 = (0..self.m).map(|m| weights[m] * self.matrix[m * self.d + i]).sum();
-            out[i] =
-                c[i] / (x[i] * x[i]) + weight * (self.rate * self.rate * (self.rate * x[i]).exp() + 2.0);
+            let weight: f64 = (0..self.m)
+                .map(|m| weights[m] * self.matrix[m * self.d + i])
+                .sum();
+            out[i] = c[i] / (x[i] * x[i]) + weight * (self.rate * self.rate * (self.rate * x[i]).exp() + 2.0);
         }
     }
     fn cost_context_gradient(&self, x: &[f64], _: &[f64], out: &mut [f64]) {

@@ -1,0 +1,99 @@
+//! The pullback of a layer against differences of its action.
+
+use laau_core::{Differentiate, Gradients, Input, Queries, Query, Solutions};
+
+use super::{Gradcheck, GradcheckOptions};
+use crate::error::Error;
+use crate::lengths::expect_length;
+
+/// A derivative of a layer: in which input, at which position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LayerPlace {
+    /// The input.
+    pub input: Input,
+    /// The position in it.
+    pub index: usize,
+}
+
+/// Compares a pullback of `upstream` in all inputs of a query with differences of `upstreamᵀ x`.
+///
+/// ```
+/// use laau_core::problems::WeightedFairness;
+/// use laau_core::Query;
+/// use laau_kkt::FairnessLayer;
+/// use laau_kkt::gradcheck::{GradcheckOptions, check_layer};
+///
+/// let mut layer = FairnessLayer::new(WeightedFairness::paper());
+/// let query = Query { context: &[2.0], multiplier: &[0.25], remaining: &[30.0] };
+/// let report = check_layer(&mut layer, query, &[1.0], &GradcheckOptions::default())?;
+/// assert_eq!(report.checked, 3);
+/// assert!(report.worst_error() < 1e-8);
+/// # Ok::<(), laau_kkt::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Error::Core`] for wrong sizes, [`Error::NotSolved`] when the query itself is not solved.
+pub fn check_layer(
+    layer: &mut dyn Differentiate,
+    query: Query<'_>,
+    upstream: &[f64],
+    options: &GradcheckOptions,
+) -> Result<Gradcheck<LayerPlace>, Error> {
+    let dimensions = layer.problem().dimensions();
+    let mut solutions = Solutions::new(dimensions, 1);
+    let mut gradients = Gradients::with_contexts(dimensions, 1);
+    expect_length("upstream", upstream, dimensions.actions)?;
+    layer.solve(query, solutions.row_mut(0))?;
+    if !solutions.statuses()[0].is_solved() {
+        return Err(Error::NotSolved(solutions.statuses()[0]));
+    }
+    let queries = Queries {
+        contexts: query.context,
+        multipliers: query.multiplier,
+        remaining: query.remaining,
+    };
+    layer.pullback_batch(queries, &solutions, upstream, &mut gradients)?;
+
+    let mut report = Gradcheck::new();
+    let everywhere = f64::NEG_INFINITY;
+    let inputs = [
+        (Input::Multiplier, query.multiplier, &gradients.multipliers, 0.0),
+        (
+            Input::Remaining,
+            query.remaining,
+            &gradients.remaining,
+            everywhere,
+        ),
+        (Input::Context, query.context, &gradients.contexts, everywhere),
+    ];
+    for (input, values, derivatives, from) in inputs {
+        let mut moved = values.to_vec();
+        for index in 0..values.len() {
+            let mut function = |value: f64| {
+                moved[index] = value;
+                let mut query = query;
+                match input {
+                    Input::Multiplier => query.multiplier = &moved,
+                    Input::Remaining => query.remaining = &moved,
+                    Input::Context => query.context = &moved,
+                }
+                layer.solve(query, solutions.row_mut(0)).ok()?;
+                let row = solutions.row(0);
+                row.status
+                    .is_solved()
+                    .then(|| row.action.iter().zip(upstream).map(|(x, w)| x * w).sum())
+            };
+            let place = LayerPlace { input, index };
+            report.compare(
+                place,
+                derivatives[index],
+                values[index],
+                from,
+                options,
+                &mut function,
+            );
+            moved[index] = values[index];
+        }
+    }
+    Ok(report)
+}

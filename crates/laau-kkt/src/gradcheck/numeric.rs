@@ -1,0 +1,102 @@
+//! One derivative by differences.
+
+use super::GradcheckOptions;
+
+/// What differences say.
+pub(super) enum Difference {
+    /// The function could not be evaluated nearby.
+    Unsolved,
+    /// The slope changes within the step.
+    Kink,
+    /// A slope, and the size below which slopes do not matter.
+    Smooth { slope: f64, floor: f64 },
+}
+
+/// Differentiates at `at`, where the function is defined on `from ..`.
+pub(super) fn difference(
+    at: f64,
+    from: f64,
+    options: &GradcheckOptions,
+    function: &mut dyn FnMut(f64) -> Option<f64>,
+) -> Difference {
+    let size = at.abs().max(options.smallest);
+    let h = options.step * size;
+    let result = if at - h < from {
+        one_sided(at, h, function)
+    } else {
+        central(at, h, function)
+    };
+    let Some((slope, change, value)) = result else {
+        return Difference::Unsolved;
+    };
+    let floor = options.floor * value.abs() / size;
+    if change.abs() > options.kink * slope.abs().max(floor) {
+        Difference::Kink
+    } else {
+        Difference::Smooth { slope, floor }
+    }
+}
+
+type Estimate = Option<(f64, f64, f64)>;
+
+/// The slope by central differences, how much it changes within the step beyond curvature, and the value.
+fn central(at: f64, h: f64, function: &mut dyn FnMut(f64) -> Option<f64>) -> Estimate {
+    // The steps that were really taken, after rounding.
+    let (far_up, far_down, up, down) = (at + h, at - h, at + 0.5 * h, at - 0.5 * h);
+    let value = function(at)?;
+    let (f_far_up, f_far_down) = (function(far_up)?, function(far_down)?);
+    let (f_up, f_down) = (function(up)?, function(down)?);
+    let wide = (f_far_up - f_far_down) / (far_up - far_down);
+    let narrow = (f_up - f_down) / (up - down);
+    let bend = |above: f64, below: f64, x_above: f64, x_below: f64| {
+        (above - value) / (x_above - at) - (value - below) / (at - x_below)
+    };
+    let change = bend(f_far_up, f_far_down, far_up, far_down) - 2.0 * bend(f_up, f_down, up, down);
+    let drift = wide - narrow;
+    Some(((4.0 * narrow - wide) / 3.0, change.abs().max(drift.abs()), value))
+}
+
+/// The same from the right-hand side alone.
+fn one_sided(at: f64, h: f64, function: &mut dyn FnMut(f64) -> Option<f64>) -> Estimate {
+    let value = function(at)?;
+    let mut slope = |h: f64| {
+        let (one, two, three) = (
+            function(at + h)?,
+            function(at + 2.0 * h)?,
+            function(at + 3.0 * h)?,
+        );
+        Some((-11.0 * value + 18.0 * one - 9.0 * two + 2.0 * three) / (6.0 * h))
+    };
+    let (wide, narrow) = (slope(h)?, slope(0.5 * h)?);
+    Some((narrow, wide - narrow, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(at: f64, from: f64, function: impl Fn(f64) -> f64) -> Option<f64> {
+        match difference(at, from, &GradcheckOptions::default(), &mut |x| Some(function(x))) {
+            Difference::Smooth { slope, .. } => Some(slope),
+            Difference::Kink | Difference::Unsolved => None,
+        }
+    }
+
+    #[test]
+    fn smooth_functions_have_their_slopes() {
+        assert!((check(2.0, f64::NEG_INFINITY, f64::sin).unwrap() - 2f64.cos()).abs() < 1e-10);
+        assert!((check(0.0, 0.0, f64::exp).unwrap() - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn kinks_are_seen_at_the_point_and_beside_it() {
+        for off in [0.0, 1e-5, -3e-5, 6e-5, -9e-5] {
+            assert_eq!(
+                check(1.0, 0.0, |x| (x - 1.0 - off).abs() + 3.0 * x),
+                None,
+                "kink {off} away"
+            );
+        }
+        assert!(check(1.0, 0.0, |x| (x - 1.1).abs() + 3.0 * x).is_some());
+    }
+}
