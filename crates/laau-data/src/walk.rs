@@ -251,12 +251,17 @@ impl Scale {
         }
     }
 
-    /// Learns from a reading, if the normalisation asks for it.
-    pub(crate) fn learn(&mut self, series: usize, values: &[f64]) {
-        if !matches!(
+    /// Whether the normalisation needs every reading before the first can be normalised.
+    pub(crate) fn learns(&self) -> bool {
+        matches!(
             self.normalisation,
             Normalisation::SeriesMax | Normalisation::MinMax
-        ) {
+        )
+    }
+
+    /// Learns from a reading, if the normalisation asks for it.
+    pub(crate) fn learn(&mut self, series: usize, values: &[f64]) {
+        if !self.learns() {
             return;
         }
         let width = self.fixed.len();
