@@ -6,9 +6,10 @@
 )]
 
 mod figures;
+mod reproduce;
 mod tidy;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -27,6 +28,10 @@ enum Command {
     ///
     /// Example: cargo xtask tidy
     Tidy,
+    /// Runs every experiment of the paper, draws its figures and decides its claims.
+    ///
+    /// Example: cargo xtask reproduce --quick
+    Reproduce(reproduce::ReproduceArgs),
     /// Draws every figure again from the tables of a reproduction, without running anything.
     ///
     /// Example: cargo xtask figures
@@ -37,9 +42,16 @@ enum Command {
     },
 }
 
+/// The folder of the workspace: the parent of this package's.
+fn workspace_root() -> PathBuf {
+    let package = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    package.parent().map_or(package.clone(), Path::to_path_buf)
+}
+
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Tidy => tidy::run(),
+        Command::Reproduce(arguments) => reproduce::run(&arguments, &workspace_root()),
         Command::Figures { folder } => figures::run(&folder),
     };
     match result {

@@ -178,7 +178,7 @@ pub(super) fn gradients(rows: &[GradientRow], folder: &Path) -> anyhow::Result<(
             let points = rows.iter().filter(|row| row.method == *method);
             Plot::Scatter(
                 ScatterPlot::new()
-                    .with_data(points.map(|row| (row.microseconds, row.relative_error.max(1e-16))))
+                    .with_data(points.map(|row| (row.solves as f64, row.relative_error.max(1e-16))))
                     .with_color(colour)
                     .with_size(6.0)
                     .with_legend(method.as_str()),
@@ -187,7 +187,7 @@ pub(super) fn gradients(rows: &[GradientRow], folder: &Path) -> anyhow::Result<(
         .collect();
     let layout = dress(Layout::auto_from_plots(&plots))
         .with_title("Gradient of an episode: accuracy and cost")
-        .with_x_label("time in µs")
+        .with_x_label("cost in solves of the layer")
         .with_y_label("relative error")
         .with_log_scale();
     save(&render_multiple(plots, layout), folder, "gradients")

@@ -1,9 +1,10 @@
 //! `cargo xtask figures`: draws every figure again from the exported tables.
 
+mod architecture;
 mod learning;
 mod policies;
-mod style;
-mod tables;
+pub(crate) mod style;
+pub(crate) mod tables;
 
 use std::path::Path;
 
@@ -15,6 +16,7 @@ pub(crate) fn run(folder: &Path) -> anyhow::Result<()> {
         folder.display()
     );
     let figures = folder.join("figures");
+    architecture::draw(&figures)?;
     let policies_table = tables::read(folder, "policies.csv")?;
     policies::utility_by_horizon(&policies_table, &figures)?;
     policies::remaining_budget(&policies_table, &figures)?;

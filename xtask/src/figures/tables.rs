@@ -77,9 +77,8 @@ pub(crate) struct GapRow {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct GradientRow {
     pub(crate) method: String,
-    pub(crate) evaluations: usize,
+    pub(crate) solves: usize,
     pub(crate) relative_error: f64,
-    pub(crate) microseconds: f64,
 }
 
 /// Reads a table; one that is not there has no rows, since an experiment may not have been run.

@@ -1,0 +1,289 @@
+//! `cargo xtask reproduce`: every figure of the paper, from one command.
+
+mod claims;
+mod manifest;
+mod page;
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, bail, ensure};
+use clap::Args;
+
+use self::manifest::{Finished, Manifest};
+use crate::figures;
+
+/// What to reproduce.
+#[derive(Debug, Args)]
+pub(crate) struct ReproduceArgs {
+    /// Small sizes, for a first look and for CI
+    #[arg(long)]
+    quick: bool,
+    /// Run everything on a real trace, too: Azure VM readings (files, or a pattern in quotes)
+    #[arg(long, value_name = "PATH")]
+    trace: Option<String>,
+    /// Run only the experiments whose name begins so (may be repeated)
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+    /// Seeds of data, weights and shuffles
+    #[arg(long, value_delimiter = ',', default_value = "0,1,2")]
+    seeds: Vec<u64>,
+    /// Run finished experiments again
+    #[arg(long)]
+    fresh: bool,
+    /// Where to write
+    #[arg(long, short, default_value = "reproduction")]
+    output: PathBuf,
+}
+
+/// Runs what is not finished yet, draws the figures, writes the page.
+pub(crate) fn run(arguments: &ReproduceArgs, root: &Path) -> anyhow::Result<()> {
+    let experiments = experiments(root, &arguments.only)?;
+    let binary = build(root)?;
+    let folder = &arguments.output;
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let mut manifest = open_manifest(arguments, root, folder);
+
+    let mut sources = vec![("synthetic", None)];
+    if let Some(trace) = &arguments.trace {
+        sources.push(("trace", Some(trace.as_str())));
+    }
+    let work: Vec<(&Experiment, &str, Option<&str>)> = sources
+        .iter()
+        .flat_map(|(data, trace)| experiments.iter().map(|e| (e, *data, *trace)))
+        .collect();
+    let started = Instant::now();
+    for (done, (experiment, data, trace)) in work.iter().enumerate() {
+        if manifest.has(&experiment.name, data, &experiment.checksum) {
+            println!(
+                "[{}/{}] {} on {data}: finished before",
+                done + 1,
+                work.len(),
+                experiment.name
+            );
+            continue;
+        }
+        let left = if done == 0 {
+            String::new()
+        } else {
+            let seconds = started.elapsed().as_secs_f64() / done as f64 * (work.len() - done) as f64;
+            format!(", about {seconds:.0} s left")
+        };
+        println!(
+            "[{}/{}] {} on {data}{left}",
+            done + 1,
+            work.len(),
+            experiment.name
+        );
+        let seconds = run_one(&binary, experiment, data, *trace, arguments)?;
+        manifest
+            .experiments
+            .retain(|e| e.name != experiment.name || e.data != *data);
+        manifest.experiments.push(Finished {
+            name: experiment.name.clone(),
+            data: (*data).to_owned(),
+            checksum: experiment.checksum.clone(),
+            seconds,
+        });
+        manifest.save(folder)?;
+    }
+    merge_tables(folder, &sources.iter().map(|(data, _)| *data).collect::<Vec<_>>())?;
+    figures::run(folder)?;
+    page::write_page(folder, &manifest)?;
+    println!("{}", folder.join("index.html").display());
+    Ok(())
+}
+
+/// One file of `experiments/`.
+struct Experiment {
+    name: String,
+    path: PathBuf,
+    checksum: String,
+}
+
+fn experiments(root: &Path, only: &[String]) -> anyhow::Result<Vec<Experiment>> {
+    let folder = root.join("experiments");
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))? {
+        let path = entry?.path();
+        let Some(name) = path.file_stem().and_then(|stem| stem.to_str()).map(str::to_owned) else {
+            continue;
+        };
+        if path.extension().is_none_or(|extension| extension != "toml") {
+            continue;
+        }
+        let mut hasher = DefaultHasher::new();
+        std::fs::read_to_string(&path)
+            .with_context(|| format!("cannot read {}", path.display()))?
+            .hash(&mut hasher);
+        found.push(Experiment {
+            name,
+            path,
+            checksum: format!("{:016x}", hasher.finish()),
+        });
+    }
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    let names: Vec<String> = found.iter().map(|e| e.name.clone()).collect();
+    if !only.is_empty() {
+        found.retain(|e| only.iter().any(|start| e.name.starts_with(start.as_str())));
+    }
+    ensure!(
+        !found.is_empty(),
+        "no experiment begins with {}; there are {}",
+        only.join(" or "),
+        names.join(", ")
+    );
+    Ok(found)
+}
+
+/// Builds the release binary, once.
+fn build(root: &Path) -> anyhow::Result<PathBuf> {
+    println!("building the release binary");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .args(["build", "--release", "--package", "laau-cli", "--locked"])
+        .current_dir(root)
+        .status()
+        .context("cannot run cargo")?;
+    ensure!(status.success(), "the build failed");
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    Ok(target
+        .join("release")
+        .join(format!("laau{}", std::env::consts::EXE_SUFFIX)))
+}
+
+/// The manifest to go on with: the one that is there, if it was made under the same conditions.
+fn open_manifest(arguments: &ReproduceArgs, root: &Path, folder: &Path) -> Manifest {
+    let mut seeds = arguments.seeds.clone();
+    seeds.sort_unstable();
+    seeds.dedup();
+    let trace = arguments.trace.as_deref().map(|path| {
+        Path::new(path)
+            .file_name()
+            .map_or_else(|| path.to_owned(), |name| name.to_string_lossy().into_owned())
+    });
+    let fresh = Manifest {
+        commit: commit(root),
+        quick: arguments.quick,
+        seeds,
+        trace,
+        experiments: Vec::new(),
+    };
+    match Manifest::load(folder) {
+        Some(old)
+            if !arguments.fresh
+                && old.commit == fresh.commit
+                && old.quick == fresh.quick
+                && old.seeds == fresh.seeds
+                && (old.trace == fresh.trace || old.trace.is_none() || fresh.trace.is_none()) =>
+        {
+            Manifest {
+                experiments: old.experiments,
+                trace: fresh.trace.clone().or(old.trace),
+                ..fresh
+            }
+        }
+        _ => fresh,
+    }
+}
+
+fn commit(root: &Path) -> String {
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git")
+            .args(arguments)
+            .current_dir(root)
+            .output()
+            .ok()?;
+        output
+            .status
+            .success()
+            .then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let hash = git(&["rev-parse", "--short=12", "HEAD"]).unwrap_or_else(|| "unknown".to_owned());
+    let dirty =
+        git(&["status", "--porcelain", "--untracked-files=no"]).is_some_and(|changes| !changes.is_empty());
+    if dirty { format!("{hash}-dirty") } else { hash }
+}
+
+/// Runs one experiment into a folder of its own; gives the seconds it took.
+fn run_one(
+    binary: &Path,
+    experiment: &Experiment,
+    data: &str,
+    trace: Option<&str>,
+    arguments: &ReproduceArgs,
+) -> anyhow::Result<f64> {
+    let folder = arguments.output.join("tables").join(data).join(&experiment.name);
+    let seeds: Vec<String> = arguments.seeds.iter().map(u64::to_string).collect();
+    let mut command = Command::new(binary);
+    command
+        .arg("experiment")
+        .arg(&experiment.path)
+        .arg("--seeds")
+        .arg(seeds.join(","))
+        .arg("--output")
+        .arg(&folder);
+    if arguments.quick {
+        command.arg("--quick");
+    }
+    if let Some(trace) = trace {
+        command.arg("--trace").arg(trace);
+    }
+    let started = Instant::now();
+    let status = command
+        .status()
+        .with_context(|| format!("cannot run {}", binary.display()))?;
+    if !status.success() {
+        bail!(
+            "experiment {} failed on {data}; what is finished is kept",
+            experiment.name
+        );
+    }
+    Ok(started.elapsed().as_secs_f64())
+}
+
+/// Puts the tables of all experiments and data together, one file per table.
+fn merge_tables(folder: &Path, sources: &[&str]) -> anyhow::Result<()> {
+    let mut merged: BTreeMap<String, String> = BTreeMap::new();
+    for source in sources {
+        let mut found = Vec::new();
+        let tables = folder.join("tables").join(source);
+        for experiment in
+            std::fs::read_dir(&tables).with_context(|| format!("cannot read {}", tables.display()))?
+        {
+            for table in std::fs::read_dir(experiment?.path())? {
+                let path = table?.path();
+                if path.extension().is_some_and(|extension| extension == "csv") {
+                    found.push(path);
+                }
+            }
+        }
+        found.sort();
+        for path in found {
+            let name = path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
+            let text =
+                std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            let (head, rows) = text
+                .split_once('\n')
+                .with_context(|| format!("{} is empty", path.display()))?;
+            let table = merged.entry(name).or_insert_with(|| format!("{head}\n"));
+            ensure!(
+                table.starts_with(head),
+                "{} has other columns than the tables before it",
+                path.display()
+            );
+            table.push_str(rows);
+        }
+    }
+    for (name, text) in merged {
+        figures::style::write(&folder.join(name), text.as_bytes())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,305 @@
+//! `index.html`: one self-contained page with what was run, the claims, the figures and the tables.
+
+use std::path::Path;
+
+use anyhow::Context;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::claims::{self, Claim, Evidence};
+use super::manifest::Manifest;
+use crate::figures::style::{data_name, policy_name, write};
+use crate::figures::tables::{self, PolicyRow, Spread, distinct};
+
+/// What each figure shows, by the beginning of its file's name, in the order of the page.
+const FIGURES: &[(&str, &str)] = &[
+    ("architecture", "The unrolled pipeline (Fig. 1)."),
+    (
+        "utility_by_horizon",
+        "Mean utility per step, mean and range over seeds (Fig. 2).",
+    ),
+    (
+        "ood",
+        "Tested on the default, trained on data shifted by a Wasserstein distance (Fig. 3).",
+    ),
+    (
+        "tsne",
+        "Training and testing episodes, embedded by t-SNE (Fig. 4).",
+    ),
+    ("distribution", "Utility of single episodes at N = 20 (Fig. 5)."),
+    ("rl_vs_laau", "RL and LAAU by horizon (Fig. 6)."),
+    ("remaining_budget", "What is left of the budget (Fig. 7)."),
+    (
+        "online_learning",
+        "Average utility by round of Algorithm 2 (Prop. 5.4).",
+    ),
+    (
+        "generalisation",
+        "Gap between training and test utility (Theorem 5.2, Prop. 5.3).",
+    ),
+    ("gradients", "Accuracy and cost of gradients (Section 5)."),
+];
+
+/// Writes the page and the claims table in Markdown.
+pub(super) fn write_page(folder: &Path, manifest: &Manifest) -> anyhow::Result<()> {
+    let policies: Vec<PolicyRow> = tables::read(folder, "policies.csv")?;
+    let evidence = Evidence {
+        policies: policies.clone(),
+        episodes: tables::read(folder, "distribution.csv")?,
+        shifts: tables::read(folder, "ood.csv")?,
+    };
+    let claims = claims::decide(&evidence);
+    write(&folder.join("claims.md"), claims_markdown(&claims).as_bytes())?;
+    write(&folder.join("results.md"), results_markdown(&policies).as_bytes())?;
+    let page = page(manifest, &claims, &policies, &figures(folder)?);
+    write(&folder.join("index.html"), page.into_string().as_bytes())
+}
+
+/// A figure of the page: its caption and its drawing.
+struct Figure {
+    name: String,
+    caption: &'static str,
+    svg: String,
+}
+
+fn figures(folder: &Path) -> anyhow::Result<Vec<Figure>> {
+    let folder = folder.join("figures");
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "svg") {
+            names.extend(path.file_stem().and_then(|stem| stem.to_str()).map(str::to_owned));
+        }
+    }
+    names.sort();
+    let mut found = Vec::new();
+    for (start, caption) in FIGURES {
+        for name in names.iter().filter(|name| name.starts_with(start)) {
+            let svg = std::fs::read_to_string(folder.join(format!("{name}.svg")))?;
+            found.push(Figure {
+                name: name.clone(),
+                caption,
+                svg,
+            });
+        }
+    }
+    Ok(found)
+}
+
+fn page(manifest: &Manifest, claims: &[Claim], policies: &[PolicyRow], figures: &[Figure]) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { "laau: the paper's results, run again" }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                main {
+                    h1 { "LAAU: the paper's results, run again" }
+                    p {
+                        "Learning-assisted algorithm unrolling for online optimisation with strict budgets (AAAI-23). "
+                        "Everything on this page was computed by " code { "cargo xtask reproduce" } "."
+                    }
+                    (what_was_run(manifest))
+                    h2 id="claims" { "Claims" }
+                    p {
+                        "A claim is reproduced if it holds for the mean over seeds. Policies are tuned on validation "
+                        "episodes alone; the test episodes are used once. All variants that were run are listed."
+                    }
+                    (claims_table(claims))
+                    h2 id="results" { "Results" }
+                    (results_table(policies))
+                    h2 id="figures" { "Figures" }
+                    @for figure in figures {
+                        figure id=(figure.name) {
+                            (PreEscaped(&figure.svg))
+                            figcaption { (figure.caption) " " code { (figure.name) } }
+                        }
+                    }
+                }
+                script { (PreEscaped(SORT)) }
+            }
+        }
+    }
+}
+
+fn what_was_run(manifest: &Manifest) -> Markup {
+    html! {
+        table class="plain" {
+            tbody {
+                tr { th { "commit" } td { code { (manifest.commit) } } }
+                tr { th { "size" } td { (if manifest.quick { "quick (small; not the paper's sizes)" } else { "full (the paper's sizes)" }) } }
+                tr { th { "seeds" } td { (manifest.seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")) } }
+                tr { th { "trace" } td { (manifest.trace.as_deref().unwrap_or("none given: only the embedded workload")) } }
+                tr { th { "experiments" } td { (manifest.experiments.iter().map(|e| format!("{} ({:.0} s)", e.name, e.seconds)).collect::<Vec<_>>().join(", ")) } }
+            }
+        }
+    }
+}
+
+fn data_sets(claims: &[Claim]) -> Vec<String> {
+    distinct(
+        &claims
+            .iter()
+            .flat_map(|claim| claim.verdicts.keys().cloned())
+            .collect::<Vec<_>>(),
+        Clone::clone,
+    )
+}
+
+fn claims_table(claims: &[Claim]) -> Markup {
+    let sets = data_sets(claims);
+    html! {
+        table class="sortable" {
+            thead { tr { th { "claim" } th { "in" } @for data in &sets { th { (data_name(data)) } } } }
+            tbody {
+                @for claim in claims {
+                    tr {
+                        td { (claim.text) }
+                        td { (claim.source) }
+                        @for data in &sets {
+                            @match claim.verdicts.get(data) {
+                                Some(verdict) => td class=(if verdict.reproduced { "yes" } else { "no" }) {
+                                    strong { (word(verdict.reproduced)) } br; small { (verdict.measured) }
+                                },
+                                None => td { "not measured" },
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn word(reproduced: bool) -> &'static str {
+    if reproduced {
+        "reproduced"
+    } else {
+        "not reproduced"
+    }
+}
+
+fn claims_markdown(claims: &[Claim]) -> String {
+    let sets = data_sets(claims);
+    let mut lines = vec![
+        format!(
+            "| claim | in | {} |",
+            sets.iter()
+                .map(|data| data_name(data))
+                .collect::<Vec<_>>()
+                .join(" | ")
+        ),
+        format!("|---|---|{}", "---|".repeat(sets.len())),
+    ];
+    for claim in claims {
+        let cells: Vec<String> = sets
+            .iter()
+            .map(|data| match claim.verdicts.get(data) {
+                Some(verdict) => format!("**{}** {}", word(verdict.reproduced), verdict.measured),
+                None => "not measured".to_owned(),
+            })
+            .collect();
+        lines.push(format!(
+            "| {} | {} | {} |",
+            claim.text,
+            claim.source,
+            cells.join(" | ")
+        ));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// Mean fraction of OPT of a policy, with its range, or nothing.
+fn fraction(policies: &[PolicyRow], data: &str, horizon: usize, policy: &str) -> Option<Spread> {
+    let rows = policies
+        .iter()
+        .filter(|r| r.data == data && r.horizon == horizon && r.policy == policy);
+    Spread::of(rows.map(|row| row.fraction_of_opt))
+}
+
+fn results_markdown(policies: &[PolicyRow]) -> String {
+    let cells = distinct(policies, |row| (row.data.clone(), row.horizon));
+    let mut lines = vec![
+        format!(
+            "| policy | {} |",
+            cells
+                .iter()
+                .map(|(data, n)| format!("{}, N = {n}", data_name(data)))
+                .collect::<Vec<_>>()
+                .join(" | ")
+        ),
+        format!("|---|{}", "---|".repeat(cells.len())),
+    ];
+    for policy in distinct(policies, |row| row.policy.clone()) {
+        let values: Vec<String> = cells
+            .iter()
+            .map(|(data, n)| {
+                fraction(policies, data, *n, &policy).map_or("–".to_owned(), |s| format!("{:.4}", s.mean))
+            })
+            .collect();
+        lines.push(format!("| {} | {} |", policy_name(&policy), values.join(" | ")));
+    }
+    lines.join("\n") + "\n"
+}
+
+fn results_table(policies: &[PolicyRow]) -> Markup {
+    html! {
+        table class="sortable" {
+            thead { tr {
+                th { "data" } th { "N" } th { "policy" } th { "utility per step" } th { "fraction of OPT" }
+                th { "range over seeds" } th { "remaining %" } th { "violations" }
+            } }
+            tbody {
+                @for (data, horizon, policy) in distinct(policies, |row| (row.data.clone(), row.horizon, row.policy.clone())) {
+                    @let rows: Vec<&PolicyRow> = policies.iter()
+                        .filter(|row| row.data == data && row.horizon == horizon && row.policy == policy).collect();
+                    @if let (Some(utility), Some(fraction), Some(left)) = (
+                        Spread::of(rows.iter().map(|row| row.utility)),
+                        Spread::of(rows.iter().map(|row| row.fraction_of_opt)),
+                        Spread::of(rows.iter().map(|row| row.remaining_percent)),
+                    ) {
+                        tr {
+                            td { (data_name(&data)) } td { (horizon) } td { (policy_name(&policy)) }
+                            td { (format!("{:.4}", utility.mean)) } td { (format!("{:.4}", fraction.mean)) }
+                            td { (format!("{:.4} … {:.4}", fraction.least, fraction.most)) }
+                            td { (format!("{:.2}", left.mean)) }
+                            td { (rows.iter().map(|row| row.violations).sum::<usize>()) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+const STYLE: &str = "
+body { font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; margin: 0; }
+main { max-width: 1180px; margin: 0 auto; padding: 1.5rem; }
+table { border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto; }
+th, td { border-bottom: 1px solid #ddd; padding: .35rem .7rem; text-align: left; vertical-align: top; }
+.sortable th { cursor: pointer; user-select: none; } .sortable th::after { content: ' \\2195'; color: #999; }
+td.yes strong { color: #00664b; } td.no strong { color: #a33b00; } small { color: #444; }
+figure { margin: 2rem 0; } figure svg { max-width: 100%; height: auto; }
+figcaption { color: #444; } code { font-size: .9em; }
+";
+
+/// Sorts a table by the column whose heading was clicked: by number where both cells begin with one.
+const SORT: &str = "
+document.querySelectorAll('table.sortable').forEach(table => {
+  table.querySelectorAll('th').forEach((head, column) => head.addEventListener('click', () => {
+    const body = table.tBodies[0], up = head.dataset.order !== 'up';
+    table.querySelectorAll('th').forEach(other => delete other.dataset.order);
+    head.dataset.order = up ? 'up' : 'down';
+    const text = row => row.cells[column].textContent;
+    const rows = [...body.rows].sort((a, b) => {
+      const [x, y] = [parseFloat(text(a)), parseFloat(text(b))];
+      const order = isNaN(x) || isNaN(y) ? text(a).localeCompare(text(b)) : x - y;
+      return up ? order : -order;
+    });
+    body.append(...rows);
+  }));
+});
+";
