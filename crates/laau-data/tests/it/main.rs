@@ -1,4 +1,11 @@
 //! The integration tests of laau-data.
 
+mod azure_functions;
+mod azure_sample;
+mod azure_vm;
 mod bad_input;
+mod determinism;
+mod episodes_table;
 mod files;
+mod properties;
+mod table;

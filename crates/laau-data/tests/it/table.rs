@@ -1,0 +1,145 @@
+//! Any table.
+
+use laau_data::{
+    Construction, EpisodeOptions, Normalisation, Split, Table, TableOptions, import, read_episodes, write_episodes,
+};
+
+use crate::files::Folder;
+
+fn options() -> EpisodeOptions {
+    EpisodeOptions {
+        horizon: 2,
+        normalisation: Normalisation::None,
+        split: Split {
+            train: 2,
+            validation: 0,
+            test: 0,
+        },
+        ..EpisodeOptions::default()
+    }
+}
+
+fn contexts(options: TableOptions) -> Vec<Vec<f64>> {
+    let imported = import(&Table::open(options).unwrap(), &self::options()).unwrap();
+    let mut contexts: Vec<_> = imported.train.iter().map(|e| e.contexts().to_vec()).collect();
+    contexts.sort_by(|a, b| a.partial_cmp(b).unwrap());
+    contexts
+}
+
+#[test]
+fn a_table_with_a_header_and_two_values() {
+    let folder = Folder::new();
+    let text = "cpu,host,note,at,mem\n1,\"a,1\",x,10,5\n3,b,,10,7\n2,\"a,1\",,15,6\n4,b,y,15,8\n";
+    let found = contexts(TableOptions {
+        paths: vec![folder.write("t.csv.gz", text)],
+        series: "host".to_owned(),
+        time: "at".to_owned(),
+        values: vec!["mem".to_owned(), "cpu".to_owned()],
+        ..TableOptions::default()
+    });
+    assert_eq!(found, [[5.0, 1.0, 6.0, 2.0], [7.0, 3.0, 8.0, 4.0]]);
+}
+
+#[test]
+fn a_table_without_a_header() {
+    let folder = Folder::new();
+    let found = contexts(TableOptions {
+        paths: vec![
+            folder.write("2.csv", "5,a,3\n5,b,4\n"),
+            folder.write("1.csv", "0,a,1\n0,b,2\n"),
+        ],
+        header: false,
+        series: "2".to_owned(),
+        time: "1".to_owned(),
+        values: vec!["3".to_owned()],
+        ..TableOptions::default()
+    });
+    assert_eq!(found, [[1.0, 3.0], [2.0, 4.0]]);
+}
+
+#[test]
+fn a_table_in_parquet() {
+    // an episodes table is a table of readings, too: series `episode`, time `step`
+    let folder = Folder::new();
+    let episodes = laau_core::Episodes::new(2, 1, 1, vec![1.0, 2.0, 3.0, 4.0], vec![5.0, 6.0]).unwrap();
+    let path = folder.path().join("t.parquet");
+    write_episodes(&path, &episodes).unwrap();
+    let table = TableOptions {
+        paths: vec![path.to_str().unwrap().to_owned()],
+        series: "episode".to_owned(),
+        time: "step".to_owned(),
+        values: vec!["context".to_owned()],
+        ..TableOptions::default()
+    };
+    assert_eq!(contexts(table.clone()), [[1.0, 2.0], [3.0, 4.0]]);
+    let error = Table::open(TableOptions {
+        time: "context".to_owned(),
+        values: vec!["budget".to_owned()],
+        ..table
+    })
+    .unwrap_err();
+    assert_eq!(
+        folder.strip(&error),
+        "t.parquet, row 1, column `context`: expected a whole number, found a column of type f64"
+    );
+    assert_eq!(read_episodes(&path).unwrap(), episodes);
+}
+
+#[test]
+fn a_table_in_another_order_can_be_sorted() {
+    let folder = Folder::new();
+    let table = TableOptions {
+        paths: vec![
+            folder.write("1.csv", "series,time,value\na,5,2\na,0,1\n"),
+            folder.write("2.csv", "series,time,value\nb,0,3\nb,5,4\n"),
+        ],
+        ..TableOptions::default()
+    };
+    let error = import(&Table::open(table.clone()).unwrap(), &options()).unwrap_err();
+    assert_eq!(
+        folder.strip(&error),
+        "1.csv, row 3, column `time`: expected ascending times, found 0 after 5 in series `a`"
+    );
+    let sorted = TableOptions { sort: true, ..table };
+    assert_eq!(contexts(sorted.clone()), [[1.0, 2.0], [3.0, 4.0]]);
+    let imported = import(
+        &Table::open(sorted).unwrap(),
+        &EpisodeOptions {
+            construction: Construction::Interleaved,
+            ..options()
+        },
+    )
+    .unwrap();
+    let mut pairs: Vec<Vec<f64>> = imported
+        .train
+        .iter()
+        .map(|e| {
+            let mut pair = e.contexts().to_vec();
+            pair.sort_by(f64::total_cmp);
+            pair
+        })
+        .collect();
+    pairs.sort_by(|a, b| a.partial_cmp(b).unwrap());
+    assert_eq!(pairs, [[1.0, 3.0], [2.0, 4.0]]);
+}
+
+#[test]
+fn interleaved_episodes_refuse_a_table_in_order_of_series() {
+    let folder = Folder::new();
+    let table = TableOptions {
+        paths: vec![folder.write("t.csv", "series,time,value\na,0,1\na,5,2\nb,0,3\nb,5,4\n")],
+        ..TableOptions::default()
+    };
+    let error = import(
+        &Table::open(table).unwrap(),
+        &EpisodeOptions {
+            construction: Construction::Interleaved,
+            ..options()
+        },
+    )
+    .unwrap_err();
+    assert_eq!(
+        folder.strip(&error),
+        "t.csv, row 4, column `time`: expected ascending times, found 0 after 5 in series `b`"
+    );
+}
