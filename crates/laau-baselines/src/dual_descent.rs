@@ -205,9 +205,9 @@ impl Agent for DualDescentAgent<'_> {
             };
             let nu = &mut self.relative[m];
             *nu = match self.mirror {
-                Mirror::Euclidean => (*nu - eta * saving).max(0.0),
-                Mirror::Entropic => (*nu * (-eta * saving).exp()).clamp(SMALLEST_WEIGHT, LARGEST_WEIGHT),
-                Mirror::Queue => (*nu - saving).max(0.0),
+                Mirror::Euclidean => (*nu - eta * saving).clamp(0.0, LARGEST_PRICE),
+                Mirror::Entropic => (*nu * (-eta * saving).exp()).clamp(SMALLEST_WEIGHT, LARGEST_PRICE),
+                Mirror::Queue => (*nu - saving).clamp(0.0, LARGEST_PRICE / eta),
             };
         }
         Ok(())
@@ -218,9 +218,10 @@ impl Agent for DualDescentAgent<'_> {
     }
 }
 
-/// Multiplicative weights must not underflow to a zero that they never leave, nor overflow.
-const SMALLEST_WEIGHT: f64 = 1e-100;
-const LARGEST_WEIGHT: f64 = 1e100;
+/// Prices stay within a million of their unit, either way: beyond, they change no action worth speaking of, but strain
+/// every layer; and weights that underflow to zero would never leave it.
+const SMALLEST_WEIGHT: f64 = 1e-6;
+const LARGEST_PRICE: f64 = 1e6;
 
 impl DualDescentAgent<'_> {
     /// Finds the price scale and starts the prices. `false` when the step shows no price: the action is then the one

@@ -227,7 +227,7 @@ mod tests {
                 found.iterations
             })
             .collect();
-        assert!(iterations.iter().all(|i| *i < 60), "{iterations:?}");
+        assert!(iterations.iter().all(|i| *i < 25), "{iterations:?}");
     }
 
     #[test]

@@ -41,6 +41,8 @@ struct Point {
 struct Direction {
     x: Vec<f64>,
     price: Vec<f64>,
+    /// To first order.
+    slack: Vec<f64>,
     at_lower: Vec<f64>,
     at_upper: Vec<f64>,
 }
@@ -98,6 +100,7 @@ impl<'a> Iteration<'a> {
             direction: Direction {
                 x: vec![0.0; n * d],
                 price: vec![0.0; m],
+                slack: vec![0.0; m],
                 at_lower: vec![0.0; n * d],
                 at_upper: vec![0.0; n * d],
             },
@@ -111,10 +114,8 @@ impl<'a> Iteration<'a> {
     fn enter(&mut self) -> Result<(), Error> {
         const FIRST_SHARE: f64 = 0.5;
         const ROOM_TO_KEEP: f64 = 0.1;
-        const FLOOR_SHARE: f64 = 1e-3;
         let n = self.episode.horizon();
         let m = self.budgets.len();
-        let (lower, upper) = (self.problem.lower(), self.problem.upper());
 
         self.place(0.0);
         let mut room = self.room();
@@ -157,26 +158,53 @@ impl<'a> Iteration<'a> {
         let episode = self.episode;
         evaluate(self.problem, episode, &self.budgets, &mut self.point);
 
-        // Complementarity starts at the size of what the box can move the cost by.
+        self.start_duals(share);
+        Ok(())
+    }
+
+    /// Starts the duals: prices that balance the gradients in the mean, box duals that take what is left of each, and
+    /// all of them a little inside.
+    fn start_duals(&mut self, share: f64) {
+        const FLOOR_SHARE: f64 = 1e-3;
+        const CENTRALITY: f64 = 0.1;
+        let (lower, upper) = (self.problem.lower(), self.problem.upper());
+        let (d, m) = (lower.len(), self.budgets.len());
+        let weight = self.weight();
         let point = &mut self.point;
-        let d = lower.len();
-        let width = |i: usize| upper[i % d] - lower[i % d];
         let spread: f64 = point
             .gradient
             .iter()
             .enumerate()
-            .map(|(i, g)| g.abs() * width(i))
+            .map(|(i, gradient)| gradient.abs() * (upper[i % d] - lower[i % d]))
             .sum();
         self.floor = FLOOR_SHARE * spread;
-        let barrier = 0.1 * spread / (n * d) as f64;
-        for i in 0..n * d {
-            point.at_lower[i] = barrier / (point.x[i] - lower[i % d]);
-            point.at_upper[i] = barrier / (upper[i % d] - point.x[i]);
+        let barrier = CENTRALITY * share * spread / point.x.len() as f64;
+        for k in 0..m {
+            let (mut gained, mut used) = (0.0, 0.0);
+            for (at, gradient) in point.gradient.iter().enumerate() {
+                let (step, i) = (at / d, at % d);
+                let jacobian = point.jacobian[(step * m + k) * d + i];
+                gained += (-gradient * jacobian).max(0.0);
+                used += jacobian * jacobian;
+            }
+            let balance = if used > 0.0 { gained / used / m as f64 } else { 0.0 };
+            point.price[k] = balance + weight * barrier / point.slack[k];
         }
-        for (price, slack) in point.price.iter_mut().zip(&point.slack) {
-            *price = barrier / slack;
+        for at in 0..point.x.len() {
+            let (step, i) = (at / d, at % d);
+            let mut residual = point.gradient[at];
+            for k in 0..m {
+                residual += point.jacobian[(step * m + k) * d + i] * point.price[k];
+            }
+            point.at_lower[at] = residual.max(0.0) + barrier / (point.x[at] - lower[i]);
+            point.at_upper[at] = (-residual).max(0.0) + barrier / (upper[i] - point.x[at]);
         }
-        Ok(())
+    }
+
+    /// The weight of a budget in the barrier: it is shared by all steps, and counts as much as one bound of each. So
+    /// slack and barrier shrink alike at every horizon.
+    fn weight(&self) -> f64 {
+        self.episode.horizon() as f64
     }
 
     /// Puts every step at the same share of the way from the lower to the upper corner.
@@ -205,12 +233,16 @@ impl<'a> Iteration<'a> {
     pub(super) fn run(mut self) -> Result<HorizonSolution, Error> {
         const PREDICTOR_POWER: i32 = 3;
         const LEAST_CENTRING: f64 = 1e-3;
-        let constraints = (2 * self.point.x.len() + self.budgets.len()) as f64;
+        // Complementarity must not run ahead of the dual residual: near the boundary short steps are all there is.
+        const BALANCE: f64 = 0.01;
+        const MOST_BALANCE: f64 = 0.5;
+        let constraints = 2.0 * self.point.x.len() as f64 + self.weight() * self.budgets.len() as f64;
         let mut centring_wanted = 0.0_f64;
         let mut last_gap = f64::INFINITY;
         for iterations in 0..=self.options.max_iterations {
             let complementarity = self.complementarity();
-            last_gap = complementarity + self.dual_residual();
+            let dual_residual = self.dual_residual();
+            last_gap = complementarity + dual_residual;
             let (cost, size) = self.cost();
             if last_gap <= self.options.tolerance * size.max(self.floor) {
                 return Ok(HorizonSolution {
@@ -227,6 +259,7 @@ impl<'a> Iteration<'a> {
             let centring = predicted
                 .powi(PREDICTOR_POWER)
                 .max(LEAST_CENTRING)
+                .max((BALANCE * dual_residual / complementarity).min(MOST_BALANCE))
                 .max(centring_wanted);
             let barrier = centring * complementarity / constraints;
             self.direct(barrier);
@@ -345,6 +378,7 @@ impl<'a> Iteration<'a> {
             ..
         } = self.problem.dimensions();
         let (lower, upper) = (self.problem.lower(), self.problem.upper());
+        let weight = self.weight();
         let Self {
             point,
             factored,
@@ -353,9 +387,14 @@ impl<'a> Iteration<'a> {
         } = self;
         for k in 0..m {
             direction.price[k] = factored.budget_pull[k] - point.slack[k]
-                + barrier * (factored.budget_push[k] + point.price[k].recip());
+                + barrier * (factored.budget_push[k] + weight / point.price[k]);
         }
         cholesky::solve(&factored.schur, m, &mut direction.price);
+        // `s Δλ + λ Δs = τ − λ s`, solved for `Δs`: no sum over steps is needed, and none is rounded.
+        for k in 0..m {
+            let (price, slack) = (point.price[k], point.slack[k]);
+            direction.slack[k] = (weight * barrier - slack * direction.price[k]) / price - slack;
+        }
         for step in 0..self.episode.horizon() {
             for i in 0..d {
                 let at = step * d + i;
@@ -371,7 +410,7 @@ impl<'a> Iteration<'a> {
         }
     }
 
-    /// The longest step, at most 1, that keeps `fraction` of the distance to every linear bound (budgets aside).
+    /// The longest step, at most 1, that goes no further than `fraction` of the way to any bound; usage to first order.
     fn longest_step(&self, fraction: f64) -> f64 {
         let (lower, upper) = (self.problem.lower(), self.problem.upper());
         let d = lower.len();
@@ -388,8 +427,9 @@ impl<'a> Iteration<'a> {
             keep(point.at_lower[i], direction.at_lower[i]);
             keep(point.at_upper[i], direction.at_upper[i]);
         }
-        for (price, change) in point.price.iter().zip(&direction.price) {
-            keep(*price, *change);
+        for k in 0..point.price.len() {
+            keep(point.price[k], direction.price[k]);
+            keep(point.slack[k], direction.slack[k]);
         }
         longest
     }
@@ -399,6 +439,8 @@ impl<'a> Iteration<'a> {
     fn search(&mut self, barrier: f64) -> Option<f64> {
         const SHORTEST_STEP: f64 = 1e-12;
         const SHORTEN: f64 = 0.6;
+        // The longest step leaves `1 − fraction` of a budget to first order; curvature and rounding may take half of it.
+        const CURVATURE_SHARE: f64 = 0.5;
         let fraction = self.options.fraction_to_boundary;
         let before = self.residual(&self.point, barrier);
         let mut step = self.longest_step(fraction);
@@ -409,7 +451,7 @@ impl<'a> Iteration<'a> {
                 .slack
                 .iter()
                 .zip(&self.point.slack)
-                .all(|(new, old)| *new >= (1.0 - fraction) * old);
+                .all(|(new, old)| *new >= CURVATURE_SHARE * (1.0 - fraction) * old);
             if inside {
                 let after = self.residual(&self.trial, barrier);
                 if after <= (1.0 - self.options.sufficient_decrease * step) * before {
@@ -450,6 +492,7 @@ impl<'a> Iteration<'a> {
     fn residual(&self, point: &Point, barrier: f64) -> f64 {
         let (lower, upper) = (self.problem.lower(), self.problem.upper());
         let d = lower.len();
+        let weight = self.weight();
         let mut sum = 0.0;
         each_dual_residual(self.problem, point, |residual, width| {
             sum += (residual * width).powi(2);
@@ -459,7 +502,7 @@ impl<'a> Iteration<'a> {
                 + (point.at_upper[i] * (upper[i % d] - point.x[i]) - barrier).powi(2);
         }
         for (price, slack) in point.price.iter().zip(&point.slack) {
-            sum += (price * slack - barrier).powi(2);
+            sum += (price * slack - weight * barrier).powi(2);
         }
         sum.sqrt()
     }
@@ -496,16 +539,26 @@ fn evaluate(problem: &dyn SmoothProblem, episode: Episode<'_>, budgets: &[f64], 
     slacks(problem, episode, budgets, &point.x, &mut point.slack);
 }
 
-/// `B − Σ g`.
+/// `B − Σ g`, summed with compensation (Neumaier): near the optimum it is a small difference of large sums.
 fn slacks(problem: &dyn SmoothProblem, episode: Episode<'_>, budgets: &[f64], x: &[f64], slack: &mut [f64]) {
     let d = problem.dimensions().actions;
     let mut usage = vec![0.0; budgets.len()];
+    let mut lost = vec![0.0; budgets.len()];
     slack.copy_from_slice(budgets);
     for (step, x) in x.chunks_exact(d).enumerate() {
         problem.usage(x, episode.context(step), &mut usage);
-        for (slack, used) in slack.iter_mut().zip(&usage) {
-            *slack -= used;
+        for ((slack, lost), used) in slack.iter_mut().zip(&mut lost).zip(&usage) {
+            let sum = *slack - used;
+            *lost += if slack.abs() >= used.abs() {
+                (*slack - sum) - used
+            } else {
+                (-used - sum) + *slack
+            };
+            *slack = sum;
         }
+    }
+    for (slack, lost) in slack.iter_mut().zip(&lost) {
+        *slack += lost;
     }
 }
 
