@@ -189,11 +189,7 @@ impl Trace for AzureFunctions {
         }
     }
 
-    fn read(
-        &self,
-        order: Order,
-        visit: &mut dyn FnMut(&Readings) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    fn read(&self, order: Order, visit: &mut dyn FnMut(&Readings) -> Result<(), Error>) -> Result<(), Error> {
         for (day, path, layout) in &self.days {
             let file = (path.clone(), layout.clone());
             match order {
@@ -230,19 +226,13 @@ impl Property {
                     let value = block.numbers(key_columns)[index];
                     if value < 0.0 {
                         return Err(Error::OutOfRange {
-                            cell: Cell::new(
-                                &name,
-                                block.first_row + index as u64,
-                                column.as_str(),
-                            ),
+                            cell: Cell::new(&name, block.first_row + index as u64, column.as_str()),
                             value,
                             lower: 0.0,
                             upper: f64::INFINITY,
                         });
                     }
-                    let sum = sums
-                        .entry(key(&block, index, key_columns).into())
-                        .or_default();
+                    let sum = sums.entry(key(&block, index, key_columns).into()).or_default();
                     *sum = (sum.0 + value, sum.1 + 1.0);
                 }
                 Ok(Flow::Continue)
@@ -251,7 +241,11 @@ impl Property {
         let sums = std::mem::take(&mut *sums.lock().unwrap_or_else(PoisonError::into_inner));
         let greatest = sums.values().map(|(sum, days)| sum / days).fold(0.0, f64::max);
         let share = |(key, (sum, days)): (Box<str>, (f64, f64))| {
-            let share = if greatest > 0.0 { sum / days / greatest } else { 0.0 };
+            let share = if greatest > 0.0 {
+                sum / days / greatest
+            } else {
+                0.0
+            };
             (key, share)
         };
         Ok(Self {

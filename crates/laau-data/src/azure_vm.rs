@@ -138,11 +138,7 @@ impl Trace for AzureVm {
         }
     }
 
-    fn read(
-        &self,
-        _: Order,
-        visit: &mut dyn FnMut(&Readings) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    fn read(&self, _: Order, visit: &mut dyn FnMut(&Readings) -> Result<(), Error>) -> Result<(), Error> {
         let width = self.values().len();
         let table = self.table.clone();
         let properties = self
@@ -168,9 +164,9 @@ impl Trace for AzureVm {
                 }
                 values.clear();
                 values.push(cpu[index]);
-                let listed = table.as_ref().map_or(Listed::Taken, |table| {
-                    table.look_up(id, &properties, &mut values)
-                });
+                let listed = table
+                    .as_ref()
+                    .map_or(Listed::Taken, |table| table.look_up(id, &properties, &mut values));
                 match listed {
                     Listed::Taken => {
                         readings.begin(id, row);

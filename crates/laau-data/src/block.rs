@@ -246,9 +246,7 @@ fn scan_parquet(
 ) -> Result<LazyFrame, Error> {
     let mut frame =
         LazyFrame::scan_parquet(path(file)?, parquet_options()).map_err(|error| unreadable(file, &error))?;
-    let schema = frame
-        .collect_schema()
-        .map_err(|error| unreadable(file, &error))?;
+    let schema = frame.collect_schema().map_err(|error| unreadable(file, &error))?;
     let mut columns = Vec::with_capacity(wanted.len());
     for (name, kind) in wanted {
         let Some(found) = schema.get(name) else {
@@ -345,7 +343,9 @@ fn convert_column(
     if series.dtype().is_string() {
         let texts = text(file, series)?;
         return match kind {
-            Kind::Text => Ok(Column::Text(texts.iter().map(Option::unwrap_or_default).collect())),
+            Kind::Text => Ok(Column::Text(
+                texts.iter().map(Option::unwrap_or_default).collect(),
+            )),
             Kind::Integer => texts
                 .iter()
                 .enumerate()

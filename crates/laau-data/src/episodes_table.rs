@@ -37,11 +37,19 @@ pub fn read_episodes(path: &Path) -> Result<Episodes, Error> {
         }
         wanted.push((name.to_owned(), Kind::Integer));
     }
-    wanted.extend(contexts.iter().chain(&budgets).map(|name| (name.clone(), Kind::Number)));
+    wanted.extend(
+        contexts
+            .iter()
+            .chain(&budgets)
+            .map(|name| (name.clone(), Kind::Number)),
+    );
     let reader = Arc::new(Mutex::new(Reader::new(path, contexts.len(), budgets)));
     let blocks = Arc::clone(&reader);
     read_blocks(path, &layout, &wanted, None, move |block| {
-        blocks.lock().unwrap_or_else(PoisonError::into_inner).add(&block)?;
+        blocks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .add(&block)?;
         Ok(Flow::Continue)
     })?;
     let mut reader = reader.lock().unwrap_or_else(PoisonError::into_inner);
@@ -64,15 +72,17 @@ pub fn write_episodes(path: &Path, episodes: &Episodes) -> Result<(), Error> {
         _ => {
             return Err(Error::Invalid {
                 what: "path",
-                reason: format!("expected an ending .parquet, .pq or .csv, found `{}`", path.display()),
+                reason: format!(
+                    "expected an ending .parquet, .pq or .csv, found `{}`",
+                    path.display()
+                ),
             });
         }
     };
-    let mut frame = frame(episodes).map_err(|error| unwritable(path, error))?;
+    let mut frame = frame(episodes).map_err(|error| unwritable(path, &error))?;
     let beside = beside(path);
-    let written = write_frame(&beside, format, &mut frame).and_then(|()| {
-        std::fs::rename(&beside, path).map_err(|source| io(path, source))
-    });
+    let written = write_frame(&beside, format, &mut frame)
+        .and_then(|()| std::fs::rename(&beside, path).map_err(|source| io(path, source)));
     if written.is_err() {
         // the first error is the one to tell
         let _ = std::fs::remove_file(&beside);
@@ -87,7 +97,7 @@ fn write_frame(path: &Path, format: Format, frame: &mut DataFrame) -> Result<(),
         Format::Parquet => ParquetWriter::new(&mut buffer).finish(frame).map(|_| ()),
         Format::Csv { .. } => CsvWriter::new(&mut buffer).finish(frame),
     }
-    .map_err(|error| unwritable(path, error))?;
+    .map_err(|error| unwritable(path, &error))?;
     let file = buffer
         .into_inner()
         .map_err(|error| io(path, error.into_error()))?;
@@ -159,9 +169,15 @@ fn numbered(path: &Path, name: &str, found: &[String]) -> Result<Vec<String>, Er
     if numbers.is_empty() {
         return Err(missing_column(path, name, found));
     }
-    match numbers.iter().enumerate().find(|(expected, number)| expected != *number) {
+    match numbers
+        .iter()
+        .enumerate()
+        .find(|(expected, number)| expected != *number)
+    {
         Some((expected, _)) => Err(missing_column(path, &format!("{name}_{expected}"), found)),
-        None => Ok((0..numbers.len()).map(|number| format!("{name}_{number}")).collect()),
+        None => Ok((0..numbers.len())
+            .map(|number| format!("{name}_{number}"))
+            .collect()),
     }
 }
 
@@ -213,7 +229,11 @@ impl Reader {
                 None => true,
             };
             self.row = row;
-            let expected = if begins { 0 } else { self.current.map_or(0, |(_, steps)| steps) };
+            let expected = if begins {
+                0
+            } else {
+                self.current.map_or(0, |(_, steps)| steps)
+            };
             if step as usize != expected {
                 let reason = format!("expected step {expected}, found {step}");
                 return Err(self.broken(row, "step", episode, reason));
@@ -293,6 +313,6 @@ fn io(path: &Path, source: std::io::Error) -> Error {
     }
 }
 
-fn unwritable(path: &Path, error: PolarsError) -> Error {
+fn unwritable(path: &Path, error: &PolarsError) -> Error {
     io(path, std::io::Error::other(error.to_string()))
 }

@@ -126,7 +126,9 @@ pub enum Error {
         previous: i64,
     },
     /// A distance in time that is no multiple of the step.
-    #[error("{cell}: expected times in steps of {step}, found {distance} after the last reading of series `{series}`")]
+    #[error(
+        "{cell}: expected times in steps of {step}, found {distance} after the last reading of series `{series}`"
+    )]
     MixedSteps {
         /// Where.
         cell: Cell,
@@ -164,6 +166,14 @@ pub enum Error {
         /// The episode.
         episode: u32,
         /// What was expected and what was found.
+        reason: String,
+    },
+    /// A distribution shift that no noise of the family makes.
+    #[error("a distance of {target} is out of reach: {reason}")]
+    ShiftOutOfReach {
+        /// The distance that was asked for.
+        target: f64,
+        /// How near it can be had.
         reason: String,
     },
     /// Episodes that core refuses.
@@ -204,4 +214,15 @@ impl fmt::Display for Cell {
             self.column
         )
     }
+}
+
+/// Refuses an option that does not hold.
+pub(crate) fn expect(what: &'static str, found: f64, holds: bool, expected: &str) -> Result<(), Error> {
+    if holds {
+        return Ok(());
+    }
+    Err(Error::Invalid {
+        what,
+        reason: format!("expected {expected}, found {found}"),
+    })
 }

@@ -85,7 +85,13 @@ pub fn import(trace: &dyn Trace, options: &EpisodeOptions) -> Result<Imported, E
                 all_series: usize::try_from(counts.series).unwrap_or(usize::MAX),
             });
         }
-        let budgets = draw_budgets(&options.budgets, options.horizon, episodes, options.seed, set as u64);
+        let budgets = draw_budgets(
+            &options.budgets,
+            options.horizon,
+            episodes,
+            options.seed,
+            set as u64,
+        );
         sets.push(Episodes::new(
             options.horizon,
             width,

@@ -173,7 +173,8 @@ impl Line {
         }
         for &(_, series, start) in &self.waiting {
             self.last = Some(series);
-            self.episode.extend_from_slice(&self.values[start..][..self.width]);
+            self.episode
+                .extend_from_slice(&self.values[start..][..self.width]);
             if self.episode.len() == self.size {
                 let priority = mix(&[self.seed, CANDIDATES, self.set, self.cut.cast_unsigned()]);
                 self.pool.offer(priority, 0, self.cut, &self.episode);

@@ -232,7 +232,10 @@ mod tests {
             |o| o.floor = f64::NAN,
             "invalid floor: expected a number ≥ 0, found NaN",
         );
-        check(|o| o.budgets.clear(), "invalid budgets: expected at least one range");
+        check(
+            |o| o.budgets.clear(),
+            "invalid budgets: expected at least one range",
+        );
         check(
             |o| o.budgets = vec![(15.0, 10.0)],
             "invalid budgets: expected 0 ≤ lo ≤ hi, found lo = 15, hi = 10",

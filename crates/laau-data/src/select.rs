@@ -154,11 +154,13 @@ fn deal(order: &[usize], counts: &[usize], split: Split) -> Deal {
     };
     for &series in order {
         // the set with the least candidates / size, compared without division
-        let set = (0..3u8).filter(|&set| sizes[usize::from(set)] > 0).min_by(|&a, &b| {
-            let (a, b) = (usize::from(a), usize::from(b));
-            let left = deal.candidates[a] as u128 * sizes[b] as u128;
-            left.cmp(&(deal.candidates[b] as u128 * sizes[a] as u128))
-        });
+        let set = (0..3u8)
+            .filter(|&set| sizes[usize::from(set)] > 0)
+            .min_by(|&a, &b| {
+                let (a, b) = (usize::from(a), usize::from(b));
+                let left = deal.candidates[a] as u128 * sizes[b] as u128;
+                left.cmp(&(deal.candidates[b] as u128 * sizes[a] as u128))
+            });
         if let Some(set) = set {
             deal.sets[series] = Some(set);
             deal.candidates[usize::from(set)] += counts[series];

@@ -34,7 +34,7 @@ impl SeriesIndex {
     }
 }
 
-/// A well mixed number from several: the finaliser of SplitMix64, once for each.
+/// A well mixed number from several: the finaliser of `SplitMix64`, once for each.
 pub(crate) fn mix(numbers: &[u64]) -> u64 {
     numbers
         .iter()
@@ -93,7 +93,15 @@ mod tests {
     #[test]
     fn hashes_differ_in_every_byte_and_in_the_length() {
         let texts = [
-            "", "\0", "\0\0", "a", "b", "abcdefgh", "abcdefgi", "abcdefgh\0", "bbcdefgh",
+            "",
+            "\0",
+            "\0\0",
+            "a",
+            "b",
+            "abcdefgh",
+            "abcdefgi",
+            "abcdefgh\0",
+            "bbcdefgh",
         ];
         let mut hashes: Vec<_> = texts.iter().map(|text| hash_text(text)).collect();
         hashes.sort_unstable();

@@ -101,9 +101,8 @@ impl Collector {
     /// Leaves the values of least key.
     fn shrink(&mut self) {
         if self.sample.len() > QUANTILE_SAMPLE {
-            self.sample.select_nth_unstable_by(QUANTILE_SAMPLE, |a, b| {
-                a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
-            });
+            self.sample
+                .select_nth_unstable_by(QUANTILE_SAMPLE, |a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
             self.sample.truncate(QUANTILE_SAMPLE);
         }
     }
@@ -192,7 +191,12 @@ mod tests {
         let mut collector = Collector::default();
         for (number, values) in series.iter().enumerate() {
             for (position, value) in values.iter().enumerate() {
-                collector.push(number, mix(&[number as u64, position as u64]), *value, position > 0);
+                collector.push(
+                    number,
+                    mix(&[number as u64, position as u64]),
+                    *value,
+                    position > 0,
+                );
             }
         }
         collector.finish("x".to_owned())

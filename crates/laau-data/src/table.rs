@@ -85,10 +85,10 @@ impl Table {
         wanted.extend(options.values.iter().map(|name| (name.clone(), Kind::Number)));
         let mut names: Vec<&str> = wanted.iter().map(|(name, _)| name.as_str()).collect();
         names.sort_unstable();
-        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        if let Some([name, ..]) = names.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(Error::Invalid {
                 what: "columns",
-                reason: format!("expected different columns, found `{}` twice", pair[0]),
+                reason: format!("expected different columns, found `{name}` twice"),
             });
         }
         let mut files = Vec::new();
@@ -150,11 +150,7 @@ impl Trace for Table {
         }
     }
 
-    fn read(
-        &self,
-        _: Order,
-        visit: &mut dyn FnMut(&Readings) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    fn read(&self, _: Order, visit: &mut dyn FnMut(&Readings) -> Result<(), Error>) -> Result<(), Error> {
         let width = self.options.values.len();
         let series = self.options.series.clone();
         let convert: Arc<Convert> = Arc::new(move |file, block| {
@@ -207,7 +203,11 @@ impl Table {
             let mut sorted = Readings::new(rows[0].0, self.options.values.len());
             for (_, run) in rows {
                 sorted.begin(run.series, run.row);
-                for (&time, values) in run.times.iter().zip(run.values.chunks_exact(self.options.values.len())) {
+                for (&time, values) in run
+                    .times
+                    .iter()
+                    .zip(run.values.chunks_exact(self.options.values.len()))
+                {
                     sorted.push(time, values);
                 }
             }

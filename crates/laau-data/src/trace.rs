@@ -24,11 +24,7 @@ pub trait Trace: Send + Sync {
     ///
     /// # Errors
     /// Bad input, with file, row and column; and whatever `visit` returns.
-    fn read(
-        &self,
-        order: Order,
-        visit: &mut dyn FnMut(&Readings) -> Result<(), Error>,
-    ) -> Result<(), Error>;
+    fn read(&self, order: Order, visit: &mut dyn FnMut(&Readings) -> Result<(), Error>) -> Result<(), Error>;
 }
 
 /// One value of a reading.
@@ -229,7 +225,7 @@ pub(crate) fn expand(patterns: &[String]) -> Result<Vec<PathBuf>, Error> {
             reason: "expected at least one file".to_owned(),
         });
     }
-    files.sort_by(|a, b| natural(a).cmp(&natural(b)));
+    files.sort_by_key(|file| natural(file));
     files.dedup();
     Ok(files)
 }

@@ -125,7 +125,10 @@ impl VmTable {
         Ok(table)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the cells of one row, and where it stands")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the cells of one row, and where it stands"
+    )]
     fn add(
         &mut self,
         options: &VmTableOptions,

@@ -64,12 +64,7 @@ pub(crate) fn consecutive(trace: &dyn Trace, options: &EpisodeOptions) -> Result
     let mut full = false;
     for candidate in &candidates {
         if let Some(set) = sets[candidate.series] {
-            full = take(
-                usize::from(set),
-                candidate.series,
-                kept.of(candidate),
-                &mut scale,
-            );
+            full = take(usize::from(set), candidate.series, kept.of(candidate), &mut scale);
         }
     }
     let passes = if full || complete { 1 } else { 2 };

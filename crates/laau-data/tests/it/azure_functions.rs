@@ -3,13 +3,17 @@
 use std::fmt::Write as _;
 
 use laau_data::{
-    AzureFunctions, AzureFunctionsOptions, Construction, EpisodeOptions, Normalisation, Split, Trace as _, import,
+    AzureFunctions, AzureFunctionsOptions, Construction, EpisodeOptions, Normalisation, Split, Trace as _,
+    import,
 };
 
 use crate::files::Folder;
 
-/// A day of invocations: functions by name, and their counts by minute.
-pub(crate) fn invocations(functions: &[(&str, fn(usize) -> u32)]) -> String {
+/// A function by name, and its counts by minute.
+type Function<'a> = (&'a str, fn(usize) -> u32);
+
+/// A day of invocations.
+pub(crate) fn invocations(functions: &[Function<'_>]) -> String {
     let mut text = "HashOwner,HashApp,HashFunction,Trigger".to_owned();
     for minute in 1..=1440 {
         write!(text, ",{minute}").unwrap();
@@ -104,7 +108,9 @@ fn functions_that_are_not_listed_are_dropped_and_counted() {
         ..AzureFunctionsOptions::default()
     })
     .unwrap();
-    let report = import(&trace, &options(Construction::Consecutive)).unwrap().report;
+    let report = import(&trace, &options(Construction::Consecutive))
+        .unwrap()
+        .report;
     assert_eq!((report.trace.series, report.trace.dropped.unlisted), (2, 1440));
 }
 

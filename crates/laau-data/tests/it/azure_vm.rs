@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use laau_data::{
-    AzureVm, AzureVmOptions, Construction, CpuReading, EpisodeOptions, Imported, Normalisation, OutOfRange, Split,
-    VmProperty, VmTableOptions, import, inspect_trace,
+    AzureVm, AzureVmOptions, Construction, CpuReading, EpisodeOptions, Imported, Normalisation, OutOfRange,
+    Split, VmProperty, VmTableOptions, import, inspect_trace,
 };
 
 use crate::files::Folder;
@@ -17,13 +17,27 @@ fn cpu(machine: usize, position: usize) -> f64 {
     (machine * 20 + position) as f64 / 4.0
 }
 
+/// The number of a reading, 20 × machine + position, by its context.
+fn number(context: f64) -> usize {
+    (0..80)
+        .find(|number| (*number as f64 / 400.0 - context).abs() < 1e-9)
+        .unwrap()
+}
+
 /// Rows of a slice of time, time-major, with an empty `mincpu`.
 fn rows(machines: usize, positions: std::ops::Range<usize>) -> String {
     let mut text = String::new();
     for position in positions {
         for machine in 0..machines {
             let reading = cpu(machine, position);
-            writeln!(text, "{},{},,{},{reading}", position * 300, NAMES[machine], reading + 1.0).unwrap();
+            writeln!(
+                text,
+                "{},{},,{},{reading}",
+                position * 300,
+                NAMES[machine],
+                reading + 1.0
+            )
+            .unwrap();
         }
     }
     text
@@ -107,7 +121,10 @@ fn budgets_are_uniform_per_step_and_seeded() {
         least = least.min(episode.budgets()[0]);
         greatest = greatest.max(episode.budgets()[0]);
     }
-    assert!((10.0..10.5).contains(&least) && (14.5..15.0).contains(&greatest), "{least} {greatest}");
+    assert!(
+        (10.0..10.5).contains(&least) && (14.5..15.0).contains(&greatest),
+        "{least} {greatest}"
+    );
     assert_eq!(first, draw(0));
     assert_ne!(first.budgets(), draw(1).budgets());
     assert_ne!(first.contexts(), draw(1).contexts());
@@ -118,10 +135,7 @@ fn a_gap_ends_a_window_and_is_counted() {
     let folder = Folder::new();
     let text = format!("{}{}", rows(1, 0..5), rows(1, 7..12));
     let imported = import(&open(vec![folder.write("a.csv", text)]), &options(2, 4)).unwrap();
-    assert_eq!(
-        readings(&imported),
-        windows(2, &[(0, 0), (0, 2), (0, 7), (0, 9)])
-    );
+    assert_eq!(readings(&imported), windows(2, &[(0, 0), (0, 2), (0, 7), (0, 9)]));
     assert_eq!((imported.report.trace.gaps, imported.report.unused), (1, 2));
 }
 
@@ -179,7 +193,7 @@ fn no_series_is_in_two_sets() {
         let machines = |set: &laau_core::Episodes| {
             let mut machines: Vec<usize> = set
                 .iter()
-                .map(|episode| ((episode.contexts()[0] * 400.0).round() / 20.0) as usize)
+                .map(|episode| number(episode.contexts()[0]) / 20)
                 .collect();
             machines.sort_unstable();
             machines.dedup();
@@ -191,7 +205,11 @@ fn no_series_is_in_two_sets() {
         all.sort_unstable();
         assert_eq!(all, [0, 1, 2, 3], "seed {seed}");
         assert_eq!(
-            [imported.train.len(), imported.validation.len(), imported.test.len()],
+            [
+                imported.train.len(),
+                imported.validation.len(),
+                imported.test.len()
+            ],
             split.sizes()
         );
     }
@@ -217,9 +235,14 @@ fn normalisations_and_the_floor() {
     );
     assert_eq!(with(Normalisation::MinMax, 0.0).0, [0.4, 0.0, 1.0, 0.8]);
     assert_eq!(with(Normalisation::None, 0.5), (vec![20.0, 0.5, 50.0, 40.0], 1));
-    let statistics = inspect_trace(&open(paths.clone()), Normalisation::SeriesMax, OutOfRange::Error).unwrap();
+    let statistics =
+        inspect_trace(&open(paths.clone()), Normalisation::SeriesMax, OutOfRange::Error).unwrap();
     assert_eq!(
-        (statistics.values[0].max, statistics.values[0].zeros, statistics.counts.zeros),
+        (
+            statistics.values[0].max,
+            statistics.values[0].zeros,
+            statistics.counts.zeros
+        ),
         (1.0, 1, 1)
     );
 }
@@ -293,11 +316,14 @@ fn interleaved_episodes_line_up_the_readings_of_each_set() {
         )
         .unwrap();
         let mut all = Vec::new();
-        for episode in [&imported.train, &imported.test].into_iter().flat_map(|set| set.iter()) {
+        for episode in [&imported.train, &imported.test]
+            .into_iter()
+            .flat_map(laau_core::Episodes::iter)
+        {
             let readings: Vec<usize> = episode
                 .contexts()
                 .iter()
-                .map(|c| (c * 400.0).round() as usize)
+                .map(|context| number(*context))
                 .collect();
             for pair in readings.windows(2) {
                 assert_ne!(pair[0] / 20, pair[1] / 20, "the same series twice: {readings:?}");
@@ -307,7 +333,11 @@ fn interleaved_episodes_line_up_the_readings_of_each_set() {
             all.extend(readings);
         }
         all.sort_unstable();
-        assert_eq!(all, (0..80).collect::<Vec<_>>(), "every reading once, seed {seed}");
+        assert_eq!(
+            all,
+            (0..80).collect::<Vec<_>>(),
+            "every reading once, seed {seed}"
+        );
     }
 }
 

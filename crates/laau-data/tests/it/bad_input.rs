@@ -1,8 +1,10 @@
 //! Every bad input has its message, with file, row and column.
 
+use std::fmt::Write as _;
+
 use laau_data::{
-    AzureFunctions, AzureFunctionsOptions, AzureVm, AzureVmOptions, CpuReading, EpisodeOptions, Error, Imported,
-    Irregular, Normalisation, OutOfRange, Split, Table, TableOptions, VmTableOptions, import,
+    AzureFunctions, AzureFunctionsOptions, AzureVm, AzureVmOptions, CpuReading, EpisodeOptions, Error,
+    Imported, Irregular, Normalisation, OutOfRange, Split, Table, TableOptions, VmTableOptions, import,
 };
 
 use crate::azure_functions::invocations;
@@ -67,9 +69,10 @@ fn an_empty_line() {
 
 #[test]
 fn a_truncated_gzip() {
-    let rows: String = (0..200_000)
-        .map(|i| format!("{},vm{},,,{}\n", i / 10 * 300, i % 10, i % 100))
-        .collect();
+    let mut rows = String::new();
+    for i in 0..200_000 {
+        writeln!(rows, "{},vm{},,,{}", i / 10 * 300, i % 10, i % 100).unwrap();
+    }
     let zipped = gzip(rows.as_bytes());
     for (kept, reason) in [
         (12, "incomplete deflate stream"),
@@ -79,7 +82,10 @@ fn a_truncated_gzip() {
         let folder = Folder::new();
         let path = folder.write("a.csv", &zipped[..kept]);
         let message = folder.strip(&import_azure(azure_options(path)).unwrap_err());
-        assert!(message.starts_with("a.csv: cannot be read after row "), "{message}");
+        assert!(
+            message.starts_with("a.csv: cannot be read after row "),
+            "{message}"
+        );
         assert!(message.ends_with(reason), "{message}");
     }
     let folder = Folder::new();
@@ -262,7 +268,10 @@ fn tables_without_their_columns() {
         .unwrap_err();
         assert_eq!(folder.strip(&error), expected);
     };
-    check("", "t.csv: the file has no rows, expected columns named in a header");
+    check(
+        "",
+        "t.csv: the file has no rows, expected columns named in a header",
+    );
     check(
         "series,time,value\n",
         "t.csv: the file has no rows, expected columns series, time, value",

@@ -85,7 +85,7 @@ fn a_second_pass_finds_what_the_first_did_not_keep() {
         },
         ..EpisodeOptions::default()
     };
-    let found = imported(&[path.clone()], &options);
+    let found = imported(std::slice::from_ref(&path), &options);
     assert_eq!((found.report.passes, found.report.available), (2, 2020));
     // either set is the whole short series
     let mut short: Vec<f64> = [&found.train, &found.validation]
@@ -112,7 +112,10 @@ fn a_second_pass_finds_what_the_first_did_not_keep() {
         .unwrap();
     let mut rest = all.test.iter();
     for episode in long.iter() {
-        assert!(rest.any(|other| other.contexts() == episode.contexts()), "in order of priority");
+        assert!(
+            rest.any(|other| other.contexts() == episode.contexts()),
+            "in order of priority"
+        );
     }
 }
 
@@ -146,7 +149,11 @@ fn the_number_of_threads_does_not_matter() {
             .env("POLARS_MAX_THREADS", threads)
             .output()
             .unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         let text = String::from_utf8(output.stdout).unwrap();
         let line = text.lines().find(|line| line.contains("EPISODES")).unwrap();
         line[line.find("EPISODES").unwrap()..].to_owned()

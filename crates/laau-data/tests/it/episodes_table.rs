@@ -91,14 +91,20 @@ fn cells_and_columns_that_do_not_fit() {
         HEADER,
         "e.csv: the file has no rows, expected columns episode, step, context, budget",
     );
-    refuse("", "e.csv: the file has no rows, expected columns named in a header");
+    refuse(
+        "",
+        "e.csv: the file has no rows, expected columns named in a header",
+    );
 }
 
 #[test]
 fn files_that_are_missing_or_have_another_ending() {
     let folder = Folder::new();
     let error = read_episodes(&folder.path().join("none.csv")).unwrap_err();
-    assert_eq!(folder.strip(&error), "none.csv: No such file or directory (os error 2)");
+    assert_eq!(
+        folder.strip(&error),
+        "none.csv: No such file or directory (os error 2)"
+    );
     let episodes = Episodes::new(1, 1, 1, vec![0.5], vec![1.0]).unwrap();
     let error = write_episodes(&folder.path().join("e.txt"), &episodes).unwrap_err();
     assert_eq!(
@@ -106,8 +112,17 @@ fn files_that_are_missing_or_have_another_ending() {
         "invalid path: expected an ending .parquet, .pq or .csv, found `e.txt`"
     );
     let error = write_episodes(&folder.path().join("none/e.csv"), &episodes).unwrap_err();
-    assert!(error.to_string().ends_with("No such file or directory (os error 2)"), "{error}");
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
+    assert!(
+        error
+            .to_string()
+            .ends_with("No such file or directory (os error 2)"),
+        "{error}"
+    );
+    assert_eq!(
+        std::fs::read_dir(folder.path()).unwrap().count(),
+        0,
+        "nothing is left behind"
+    );
 }
 
 #[test]

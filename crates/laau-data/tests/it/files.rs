@@ -33,7 +33,9 @@ impl Folder {
 
     /// A message without the name of the folder.
     pub(crate) fn strip(&self, error: &laau_data::Error) -> String {
-        error.to_string().replace(&format!("{}/", self.path().display()), "")
+        error
+            .to_string()
+            .replace(&format!("{}/", self.path().display()), "")
     }
 }
 

@@ -1,8 +1,8 @@
 //! Whatever bytes a file holds, a parser returns and does not panic.
 
 use laau_data::{
-    AzureFunctions, AzureFunctionsOptions, AzureVm, AzureVmOptions, EpisodeOptions, Error, Normalisation, OutOfRange,
-    Split, Table, TableOptions, VmTableOptions, import, inspect_trace, read_episodes,
+    AzureFunctions, AzureFunctionsOptions, AzureVm, AzureVmOptions, EpisodeOptions, Error, Normalisation,
+    OutOfRange, Split, Table, TableOptions, VmTableOptions, import, inspect_trace, read_episodes,
 };
 use proptest::prelude::*;
 
@@ -24,8 +24,8 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
     ];
     let row = prop::collection::vec(cell, 0..8).prop_map(|cells| cells.join(","));
     let ends = prop_oneof![Just("\n"), Just("\r\n"), Just("\n\n"), Just("\0"), Just("")];
-    let table =
-        prop::collection::vec((row, ends), 0..8).prop_map(|rows| rows.into_iter().map(|(r, e)| r + e).collect::<String>());
+    let table = prop::collection::vec((row, ends), 0..8)
+        .prop_map(|rows| rows.into_iter().map(|(r, e)| r + e).collect::<String>());
     prop_oneof![
         prop::collection::vec(any::<u8>(), 0..200),
         table.clone().prop_map(String::into_bytes),
@@ -61,13 +61,16 @@ fn tells_its_file<T>(folder: &Folder, outcome: Result<T, Error>) {
     if let Err(error) = outcome {
         let text = error.to_string();
         let known = matches!(error, Error::TooShort { .. });
-        assert!(known || text.contains(&folder.path().display().to_string()), "{text}");
+        assert!(
+            known || text.contains(&folder.path().display().to_string()),
+            "{text}"
+        );
         assert!(!text.contains("gave up"), "polars panicked: {text}");
     }
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
     fn azure_readings_of_any_bytes(bytes in bytes()) {
@@ -137,7 +140,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(30))]
+    #![proptest_config(ProptestConfig::with_cases(20))]
 
     #[test]
     fn functions_of_any_bytes(bytes in bytes()) {

@@ -1,7 +1,8 @@
 //! Any table.
 
 use laau_data::{
-    Construction, EpisodeOptions, Normalisation, Split, Table, TableOptions, import, read_episodes, write_episodes,
+    Construction, EpisodeOptions, Normalisation, Split, Table, TableOptions, import, read_episodes,
+    write_episodes,
 };
 
 use crate::files::Folder;
