@@ -10,6 +10,7 @@ mod error;
 mod fair_box;
 mod layer;
 mod opt;
+mod rl;
 mod setting;
 mod shadow_price;
 mod tuning;
@@ -22,5 +23,6 @@ pub use dual_descent::{DualDescent, DualDescentParameters, Mirror, PriceScale, S
 pub use equal::{Equal, EqualOptions};
 pub use error::Error;
 pub use opt::{HorizonOptimum, HorizonOptions, HorizonSolution, Optimum, WaterFilling, optimum};
+pub use rl::{EndToEnd, Method, Phase, RlOptions, RlParameters};
 pub use setting::{Fitted, Setting};
 pub use tuning::DualDescentOptions;

@@ -372,3 +372,67 @@ pub(crate) fn solve_positive(matrix: &mut [f64], right: &mut [f64]) -> bool {
     }
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{HorizonOptions, Optimum, optimum};
+    use laau_core::problems::LogUtility;
+    use laau_core::{Episode, SmoothProblem};
+    use laau_kkt::InteriorPoint;
+    use rand::{RngExt, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    /// The dual value must be the cost of the offline optimum of the same steps (strong duality), for one budget or several.
+    #[test]
+    fn the_dual_value_is_the_cost_of_the_offline_optimum() {
+        let mut rng = ChaCha8Rng::seed_from_u64(5);
+        for budgets in [1, 1, 2, 3] {
+            for _ in 0..12 {
+                let d = 3;
+                let matrix = (0..budgets * d).map(|_| rng.random_range(0.1..1.0)).collect();
+                let problem: Arc<dyn SmoothProblem> =
+                    Arc::new(LogUtility::new(d, budgets, matrix, 0.2, 8.0).unwrap());
+                let horizon = rng.random_range(1..9_usize);
+                let contexts: Vec<f64> = (0..horizon * d).map(|_| rng.random_range(0.01..1.0)).collect();
+                let mut budget = vec![0.0; budgets];
+                problem.reserve(horizon, &mut budget);
+                for b in &mut budget {
+                    *b *= rng.random_range(1.05..20.0);
+                }
+                let solver = InteriorPoint::new(Arc::clone(&problem), laau_kkt::Options::default()).unwrap();
+                let mut shadow = ShadowPrice::new(Box::new(solver), ShadowPriceOptions::default());
+                let copies = vec![1.0; horizon];
+                let steps = Steps {
+                    contexts: &contexts,
+                    copies: &copies,
+                    cap: &budget,
+                    budget: &budget,
+                };
+                let mut prices = vec![0.0; budgets];
+                shadow.start(steps, &mut prices).unwrap();
+                let priced = shadow.find(steps, &mut prices).unwrap();
+                assert!(
+                    priced.residual < 1e-7,
+                    "{budgets} budgets, {horizon} steps: {priced:?}"
+                );
+
+                let best =
+                    optimum(Optimum::Horizon(Arc::clone(&problem), HorizonOptions::default())).unwrap();
+                let mut plan = vec![0.0; horizon * d];
+                let episode = Episode::new(&contexts, d, &budget).unwrap();
+                best.plan(&episode, &mut plan).unwrap();
+                let cost: f64 = (plan.chunks_exact(d).zip(contexts.chunks_exact(d)))
+                    .map(|(x, c)| problem.cost(x, c))
+                    .sum();
+                assert!(
+                    (priced.cost - cost).abs() <= 1e-7 * (1.0 + cost.abs()),
+                    "{budgets} budgets, {horizon} steps: {} against {cost} at {prices:?}",
+                    priced.cost
+                );
+            }
+        }
+    }
+}

@@ -92,7 +92,8 @@ impl<'a> ScalarStep<'a> {
                 0.5 * (low + high)
             };
             let here = sides(x);
-            found = here.1;
+            // Inside the box the marginal utility is the price, also where the value has a kink and no slope.
+            found = here.0;
             if (here.0 - here.1).abs() <= AGREEMENT * here.1 || high - low <= WIDTH * high {
                 break;
             }

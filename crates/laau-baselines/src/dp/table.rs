@@ -175,6 +175,8 @@ mod tests {
             let best = |c: f64| {
                 (0..=100_000)
                     .map(|i| 1.0 + e.min(9.0) * f64::from(i) / 100_000.0)
+                    // The kink, where the step to come is saturated.
+                    .chain(std::iter::once((e - 8.0).clamp(1.0, 10.0)))
                     .map(|x| c * x.ln() + one(e + 1.0 - x))
                     .fold(f64::NEG_INFINITY, f64::max)
             };

@@ -22,7 +22,7 @@ fn gain(setting: &Setting, rollout: &Rollout, contexts: &[f64]) -> f64 {
 }
 
 /// Plays CR-Pursuit and OPT; returns how many episodes were not cut. On those the guarantee is asserted.
-fn check(setting: &Setting, ratio: f64, episodes: &Episodes) -> usize {
+pub(crate) fn check(setting: &Setting, ratio: f64, episodes: &Episodes) -> usize {
     let policy = CrPursuit::new(setting, ratio).unwrap();
     let best = optimum(Optimum::Horizon(
         Arc::clone(&setting.problem),

@@ -1,5 +1,7 @@
 //! The policies against independent truth, against each other, and at the edges.
 
+#![expect(clippy::unwrap_used, reason = "a helper of a test may panic, like the test")]
+
 mod average;
 mod cone;
 mod descent;

@@ -14,7 +14,7 @@ use crate::workload::{fairness, generator};
 /// Weights of a cloud kind: a skewed level, with a mean of about 0.3, and readings around it, within `[0, 1]`.
 ///
 /// `consecutive` keeps one level for an episode; otherwise every step has another one. Budgets are `U[10N, 15N]`.
-fn cloud(rng: &mut ChaCha8Rng, count: usize, horizon: usize, consecutive: bool) -> Episodes {
+pub(crate) fn cloud(rng: &mut ChaCha8Rng, count: usize, horizon: usize, consecutive: bool) -> Episodes {
     // A sum of uniforms stands in for a normal.
     let normal = |rng: &mut ChaCha8Rng| (0..12).map(|_| rng.random_range(0.0..1.0_f64)).sum::<f64>() - 6.0;
     let (mut contexts, mut budgets) = (Vec::new(), Vec::new());

@@ -1,0 +1,352 @@
+//! The end-to-end network: it outputs the action, and the projection makes it payable.
+
+mod network;
+mod train;
+mod unroll;
+
+use laau_core::{
+    Agent, Dimensions, Episodes, Error, Observation, Policy, Projected, Query, Solutions, StepSolver,
+};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
+use self::network::{Activations, Shape};
+use self::unroll::softplus;
+use crate::error::expect_option;
+use crate::{Fitted, Setting};
+
+const NAME: &str = "rl";
+const NAME_MODEL_FREE: &str = "rl-pg";
+
+/// A part of the training schedule.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Phase {
+    /// Number of passes over the training set.
+    pub epochs: usize,
+    /// Adam's learning rate.
+    pub learning_rate: f64,
+}
+
+/// How the network is trained.
+#[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Method {
+    /// Backpropagation through the simulator: the true derivative of an episode's cost, the projection and the budget's
+    /// path included.
+    #[default]
+    Simulator,
+    /// A model-free policy gradient, REINFORCE: it sees costs only. The baseline is the mean of the other rollouts of the same
+    /// episode.
+    PolicyGradient {
+        /// Rollouts per episode and update, at least 2.
+        rollouts: usize,
+        /// Deviation of the Gaussian noise on the network's outputs at the start; it falls to a tenth.
+        noise: f64,
+    },
+}
+
+/// What training is asked to do.
+///
+/// | name | default | purpose | range |
+/// |---|---|---|---|
+/// | `method` | simulator | where the gradient comes from | |
+/// | `hidden` | 10 | units in each of the two hidden layers | 1 to 1024 |
+/// | `schedule` | 50 epochs at 5e-3, 30 at 2.5e-3 | the paper's | at least one epoch, positive rates |
+/// | `batch` | 10 | episodes per update | at least 1 |
+/// | `seed` | 0 | of the weights and the order of episodes | |
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RlOptions {
+    /// Where the gradient comes from.
+    pub method: Method,
+    /// Units in each of the two hidden layers.
+    pub hidden: usize,
+    /// Epochs and learning rates.
+    pub schedule: Vec<Phase>,
+    /// Episodes per update.
+    pub batch: usize,
+    /// The seed of the weights and of the order of episodes.
+    pub seed: u64,
+}
+
+impl Default for RlOptions {
+    fn default() -> Self {
+        let phase = |epochs, learning_rate| Phase {
+            epochs,
+            learning_rate,
+        };
+        Self {
+            method: Method::default(),
+            hidden: 10,
+            schedule: vec![phase(50, 5e-3), phase(30, 2.5e-3)],
+            batch: 10,
+            seed: 0,
+        }
+    }
+}
+
+impl RlOptions {
+    /// The same with the model-free policy gradient.
+    #[must_use]
+    pub fn model_free() -> Self {
+        Self {
+            method: Method::PolicyGradient {
+                rollouts: 8,
+                noise: 0.5,
+            },
+            ..Self::default()
+        }
+    }
+
+    /// Trains the network; the epoch with the largest utility on the validation set is kept.
+    ///
+    /// # Errors
+    /// For options out of range, or no episodes.
+    pub fn fit(&self, setting: &Setting, train: &Episodes, validation: &Episodes) -> Result<Fitted, Error> {
+        self.check()?;
+        setting.check_episodes(NAME, "training", train)?;
+        setting.check_episodes(NAME, "validation", validation)?;
+        let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
+        let model = self.initial(setting, train, &mut rng)?;
+        let trained = train::train(self, &*setting.problem, model, (train, validation), &mut rng);
+        let policy = EndToEnd::named(self.name(), setting, trained.model)?;
+        Ok(Fitted::new(policy.into_policy())
+            .with("best_epoch", trained.best_epoch as f64)
+            .with("validation_utility", -trained.validation_cost))
+    }
+
+    /// The name in tables: `rl`, or `rl-pg` when it is model-free.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self.method {
+            Method::Simulator => NAME,
+            Method::PolicyGradient { .. } => NAME_MODEL_FREE,
+        }
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let hidden = (1..=1024).contains(&self.hidden);
+        expect_option(hidden, NAME, "hidden", "1 to 1024", self.hidden as f64)?;
+        expect_option(self.batch > 0, NAME, "batch", "at least 1", self.batch as f64)?;
+        let epochs: usize = self.schedule.iter().map(|phase| phase.epochs).sum();
+        expect_option(epochs > 0, NAME, "epochs", "at least 1 in all", epochs as f64)?;
+        for phase in &self.schedule {
+            let rate = phase.learning_rate;
+            let good = rate > 0.0 && rate.is_finite();
+            expect_option(good, NAME, "learning_rate", "a positive number", rate)?;
+        }
+        if let Method::PolicyGradient { rollouts, noise } = self.method {
+            expect_option(rollouts >= 2, NAME, "rollouts", "at least 2", rollouts as f64)?;
+            let good = noise > 0.0 && noise.is_finite();
+            expect_option(good, NAME, "noise", "a positive number", noise)?;
+        }
+        Ok(())
+    }
+
+    /// Untrained parameters, whose actions are about the equal share's.
+    fn initial(
+        &self,
+        setting: &Setting,
+        train: &Episodes,
+        rng: &mut ChaCha8Rng,
+    ) -> Result<RlParameters, Error> {
+        /// `softplus` is 1 here.
+        const ONE: f64 = 0.541_324_854_612_918_2;
+        let dimensions = setting.problem.dimensions();
+        let Dimensions {
+            actions,
+            budgets,
+            context,
+        } = dimensions;
+        let (count, horizon) = (train.len() as f64, train.horizon() as f64);
+        let mut budget_scale = vec![0.0; budgets];
+        for (index, budget) in train.budgets().iter().enumerate() {
+            budget_scale[index % budgets] += budget / count;
+        }
+        let mut mean = vec![0.0; context];
+        for (index, c) in train.contexts().iter().enumerate() {
+            mean[index % context] += c / (count * horizon);
+        }
+        let share: Vec<f64> = budget_scale.iter().map(|budget| budget / horizon).collect();
+        let mut solution = Solutions::new(dimensions, 1);
+        let query = Query {
+            context: &mean,
+            multiplier: &vec![0.0; budgets],
+            remaining: &share,
+        };
+        setting.solver.clone().solve(query, solution.row_mut(0))?;
+        let shape = Shape {
+            inputs: budgets + context + 1,
+            hidden: self.hidden,
+            outputs: actions,
+        };
+        let positive = |value: &f64| if *value > 0.0 { *value } else { 1.0 };
+        Ok(RlParameters {
+            hidden: self.hidden,
+            weights: shape.initial(rng, ONE),
+            budget_scale: budget_scale.iter().map(positive).collect(),
+            action_scale: solution.row(0).action.iter().map(positive).collect(),
+        })
+    }
+}
+
+/// A trained network; plain data that can be stored.
+///
+/// Inputs: the remaining budgets over `budget_scale`, the context, and the share of steps left `(N − t) / N`. Outputs:
+/// `softplus` times `action_scale` is the action.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RlParameters {
+    /// Units in each of the two hidden layers.
+    pub hidden: usize,
+    /// The weights of each layer row by row, then its biases.
+    pub weights: Vec<f64>,
+    /// What each remaining budget is divided by.
+    pub budget_scale: Vec<f64>,
+    /// What each output is multiplied with.
+    pub action_scale: Vec<f64>,
+}
+
+impl RlParameters {
+    fn shape(&self) -> Shape {
+        let outputs = self.action_scale.len();
+        // The first layer is what the other two leave.
+        let others = self.hidden * (self.hidden + 1) + outputs * (self.hidden + 1);
+        let first = self.weights.len().saturating_sub(others) / self.hidden.max(1);
+        Shape {
+            inputs: first.saturating_sub(1),
+            hidden: self.hidden,
+            outputs,
+        }
+    }
+
+    fn check(&self, dimensions: Dimensions) -> Result<(), Error> {
+        let expect = |what, expected, found| {
+            if expected == found {
+                Ok(())
+            } else {
+                Err(Error::WrongLength {
+                    what,
+                    expected,
+                    found,
+                })
+            }
+        };
+        expect("action scales", dimensions.actions, self.action_scale.len())?;
+        expect("budget scales", dimensions.budgets, self.budget_scale.len())?;
+        let shape = Shape {
+            inputs: dimensions.budgets + dimensions.context + 1,
+            hidden: self.hidden,
+            outputs: dimensions.actions,
+        };
+        expect("weights", shape.parameters(), self.weights.len())?;
+        for (what, values) in [
+            ("weights", &self.weights),
+            ("budget scales", &self.budget_scale),
+            ("action scales", &self.action_scale),
+        ] {
+            if let Some(index) = values.iter().position(|v| !v.is_finite()) {
+                return Err(Error::NotFinite {
+                    what,
+                    index,
+                    value: values[index],
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn features(&self, step: usize, horizon: usize, context: &[f64], remaining: &[f64], out: &mut Vec<f64>) {
+        out.clear();
+        out.extend(
+            remaining
+                .iter()
+                .zip(&self.budget_scale)
+                .map(|(b, scale)| b / scale),
+        );
+        out.extend_from_slice(context);
+        out.push((horizon - step) as f64 / horizon as f64);
+    }
+}
+
+/// The policy of a trained network, before it is made payable.
+pub struct EndToEnd {
+    name: &'static str,
+    model: RlParameters,
+    problem: std::sync::Arc<dyn laau_core::Problem>,
+}
+
+impl EndToEnd {
+    /// The policy of a trained network.
+    ///
+    /// # Errors
+    /// [`Error::WrongLength`] or [`Error::NotFinite`] when the parameters do not fit the problem.
+    pub fn new(setting: &Setting, model: RlParameters) -> Result<Self, Error> {
+        Self::named(NAME, setting, model)
+    }
+
+    fn named(name: &'static str, setting: &Setting, model: RlParameters) -> Result<Self, Error> {
+        model.check(setting.problem.dimensions())?;
+        Ok(Self {
+            name,
+            model,
+            problem: setting.plain(),
+        })
+    }
+
+    /// The parameters.
+    #[must_use]
+    pub fn parameters(&self) -> &RlParameters {
+        &self.model
+    }
+
+    /// The policy behind the named projection.
+    #[must_use]
+    pub fn into_policy(self) -> Projected<Self> {
+        let problem = std::sync::Arc::clone(&self.problem);
+        Projected::new(self, problem)
+    }
+}
+
+impl Policy for EndToEnd {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn begin(&self) -> Box<dyn Agent + '_> {
+        Box::new(EndToEndAgent {
+            model: &self.model,
+            features: Vec::new(),
+            activations: Activations::default(),
+        })
+    }
+}
+
+struct EndToEndAgent<'a> {
+    model: &'a RlParameters,
+    features: Vec<f64>,
+    activations: Activations,
+}
+
+impl Agent for EndToEndAgent<'_> {
+    fn decide(&mut self, observation: &Observation<'_>, action: &mut [f64]) -> Result<(), Error> {
+        let model = self.model;
+        model.features(
+            observation.step,
+            observation.horizon,
+            observation.context(),
+            observation.remaining,
+            &mut self.features,
+        );
+        model
+            .shape()
+            .forward(&model.weights, &self.features, &mut self.activations);
+        for ((action, output), scale) in
+            (action.iter_mut().zip(&self.activations.outputs)).zip(&model.action_scale)
+        {
+            *action = scale * softplus(*output);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,171 @@
+//! Training: Adam on minibatches, the best parameters on the validation set kept.
+
+use laau_core::{Episodes, SmoothProblem};
+use rand::RngExt;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+
+use super::unroll::Unroll;
+use super::{Method, RlOptions, RlParameters};
+
+/// What training found.
+pub(crate) struct Trained {
+    pub(crate) model: RlParameters,
+    /// Mean cost per step on the validation set.
+    pub(crate) validation_cost: f64,
+    /// The epoch it was reached in; 0 is before training.
+    pub(crate) best_epoch: usize,
+}
+
+pub(crate) fn train(
+    options: &RlOptions,
+    problem: &dyn SmoothProblem,
+    mut model: RlParameters,
+    (train, validation): (&Episodes, &Episodes),
+    rng: &mut ChaCha8Rng,
+) -> Trained {
+    let mut unroll = Unroll::new(problem, train.horizon());
+    let mut check = Unroll::new(problem, validation.horizon());
+    let mut adam = Adam::new(model.weights.len());
+    let mut gradient = vec![0.0; model.weights.len()];
+    let mut order: Vec<usize> = (0..train.len()).collect();
+    let mut best = Trained {
+        validation_cost: mean_cost(&mut check, &model, validation),
+        model: model.clone(),
+        best_epoch: 0,
+    };
+    let epochs: usize = options.schedule.iter().map(|phase| phase.epochs).sum();
+    let mut epoch = 0;
+    for phase in &options.schedule {
+        for _ in 0..phase.epochs {
+            epoch += 1;
+            order.shuffle(rng);
+            for batch in order.chunks(options.batch) {
+                gradient.fill(0.0);
+                match options.method {
+                    Method::Simulator => {
+                        for &index in batch {
+                            let episode = train.get(index);
+                            unroll.play(&model, &episode, None);
+                            unroll.backward(&model, &episode, 1.0 / batch.len() as f64, &mut gradient);
+                        }
+                    }
+                    Method::PolicyGradient { rollouts, noise } => {
+                        // From the full noise down to a tenth of it, so that the mean action is what is trained last.
+                        let noise = noise * (1.0 - 0.9 * (epoch - 1) as f64 / epochs as f64);
+                        let batch: Vec<_> = batch.iter().map(|index| train.get(*index)).collect();
+                        policy_gradient(&mut unroll, &model, &batch, rollouts, noise, rng, &mut gradient);
+                    }
+                }
+                adam.step(phase.learning_rate, &gradient, &mut model.weights);
+            }
+            let cost = mean_cost(&mut check, &model, validation);
+            if cost < best.validation_cost {
+                best = Trained {
+                    model: model.clone(),
+                    validation_cost: cost,
+                    best_epoch: epoch,
+                };
+            }
+        }
+    }
+    best
+}
+
+fn mean_cost(unroll: &mut Unroll<'_>, model: &RlParameters, episodes: &Episodes) -> f64 {
+    let costs = episodes.iter().map(|episode| unroll.play(model, &episode, None));
+    costs.sum::<f64>() / episodes.len() as f64
+}
+
+/// REINFORCE: `∇ = E Σ_t (cost to go − baseline)_t ∇ ln p(outputs_t)`, with Gaussian noise on the network's outputs.
+///
+/// The baseline of a rollout is the mean cost to go of the *other* rollouts of the same episode: contexts do not depend on
+/// actions, so this takes their part out of the variance and leaves the gradient unbiased. Advantages are scaled to a unit
+/// deviation over the batch.
+fn policy_gradient(
+    unroll: &mut Unroll<'_>,
+    model: &RlParameters,
+    batch: &[laau_core::Episode<'_>],
+    rollouts: usize,
+    noise: f64,
+    rng: &mut ChaCha8Rng,
+    gradient: &mut [f64],
+) {
+    let d = model.action_scale.len();
+    let others = (rollouts - 1) as f64;
+    let mut played = Vec::with_capacity(batch.len() * rollouts);
+    let (mut squares, mut count) = (0.0, 0.0_f64);
+    for episode in batch {
+        let horizon = episode.horizon();
+        let start = played.len();
+        let mut totals = vec![0.0; horizon];
+        for _ in 0..rollouts {
+            let draws: Vec<f64> = (0..horizon * d).map(|_| noise * normal(rng)).collect();
+            unroll.play(model, episode, Some(&draws));
+            let mut to_go: Vec<f64> = unroll.costs().collect();
+            for t in (0..horizon - 1).rev() {
+                to_go[t] += to_go[t + 1];
+            }
+            for (total, to_go) in totals.iter_mut().zip(&to_go) {
+                *total += to_go;
+            }
+            played.push((draws, to_go));
+        }
+        for (_, to_go) in &mut played[start..] {
+            for (value, total) in to_go.iter_mut().zip(&totals) {
+                *value -= (total - *value) / others;
+                squares += *value * *value;
+                count += 1.0;
+            }
+        }
+    }
+    let deviation = (squares / count).sqrt();
+    if deviation <= 0.0 {
+        return;
+    }
+    for (index, (draws, advantage)) in played.iter().enumerate() {
+        let weights: Vec<f64> = draws
+            .iter()
+            .enumerate()
+            .map(|(i, draw)| advantage[i / d] / deviation * draw / (noise * noise) / count)
+            .collect();
+        unroll.play(model, &batch[index / rollouts], Some(draws));
+        unroll.score(model, &weights, gradient);
+    }
+}
+
+/// A standard normal number (Box and Muller).
+fn normal(rng: &mut ChaCha8Rng) -> f64 {
+    let (radius, angle): (f64, f64) = (rng.random_range(f64::EPSILON..1.0), rng.random_range(0.0..1.0));
+    (-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * angle).cos()
+}
+
+/// Adam (Kingma and Ba) with its usual constants.
+struct Adam {
+    mean: Vec<f64>,
+    square: Vec<f64>,
+    steps: i32,
+}
+
+impl Adam {
+    fn new(size: usize) -> Self {
+        Self {
+            mean: vec![0.0; size],
+            square: vec![0.0; size],
+            steps: 0,
+        }
+    }
+
+    fn step(&mut self, learning_rate: f64, gradient: &[f64], weights: &mut [f64]) {
+        const BETA: [f64; 2] = [0.9, 0.999];
+        const EPSILON: f64 = 1e-8;
+        self.steps = self.steps.saturating_add(1);
+        let [first, second] = BETA.map(|beta| 1.0 - beta.powi(self.steps));
+        for i in 0..weights.len() {
+            self.mean[i] += (1.0 - BETA[0]) * (gradient[i] - self.mean[i]);
+            self.square[i] += (1.0 - BETA[1]) * (gradient[i] * gradient[i] - self.square[i]);
+            weights[i] -=
+                learning_rate * (self.mean[i] / first) / ((self.square[i] / second).sqrt() + EPSILON);
+        }
+    }
+}

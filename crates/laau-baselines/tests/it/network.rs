@@ -1,0 +1,81 @@
+//! The end-to-end network, trained both ways.
+
+use laau_baselines::{EqualOptions, Phase, RlOptions};
+
+use crate::strong::cloud;
+use crate::workload::{fairness, generator};
+
+fn quick(options: &RlOptions, epochs: usize) -> RlOptions {
+    let schedule = vec![Phase {
+        epochs,
+        learning_rate: 5e-3,
+    }];
+    RlOptions {
+        schedule,
+        ..options.clone()
+    }
+}
+
+#[test]
+fn both_ways_of_training_learn_to_beat_equal_shares() {
+    let setting = fairness();
+    let mut rng = generator(11);
+    let train = cloud(&mut rng, 300, 10, false);
+    let validation = cloud(&mut rng, 100, 10, false);
+    let test = cloud(&mut rng, 300, 10, false);
+    let utility = |policy: &dyn laau_core::Policy| setting.mean_utility(policy, &test).unwrap();
+    let equal = EqualOptions::default()
+        .fit(&setting, &train, &validation)
+        .unwrap();
+    let equal = utility(&*equal.policy);
+    for (options, epochs) in [(RlOptions::default(), 20), (RlOptions::model_free(), 20)] {
+        let options = quick(&options, epochs);
+        let fitted = options.fit(&setting, &train, &validation).unwrap();
+        let learned = utility(&*fitted.policy);
+        assert_eq!(fitted.policy.name(), options.name());
+        assert!(
+            learned > equal * 1.04,
+            "{}: {learned} against {equal}",
+            options.name()
+        );
+    }
+}
+
+#[test]
+fn a_seed_decides_everything() {
+    let setting = fairness();
+    let episodes = cloud(&mut generator(12), 40, 6, true);
+    for options in [RlOptions::default(), RlOptions::model_free()] {
+        let run = |seed| {
+            let options = RlOptions {
+                seed,
+                ..quick(&options, 3)
+            };
+            let fitted = options.fit(&setting, &episodes, &episodes).unwrap();
+            laau_core::rollout_all(&*setting.problem, &*fitted.policy, &episodes).unwrap()
+        };
+        assert!(run(1) == run(1));
+        assert!(run(1) != run(2));
+    }
+}
+
+#[test]
+fn bad_options_are_refused_with_a_word() {
+    let setting = fairness();
+    let episodes = cloud(&mut generator(13), 4, 3, true);
+    let check = |options: RlOptions, expected: &str| {
+        let error = options.fit(&setting, &episodes, &episodes).err().unwrap();
+        assert_eq!(error.to_string(), format!("policy `rl`: {expected}"));
+    };
+    check(
+        RlOptions {
+            batch: 0,
+            ..RlOptions::default()
+        },
+        "expected at least 1 for option `batch`, found 0",
+    );
+    check(
+        quick(&RlOptions::default(), 0),
+        "expected at least 1 in all for option `epochs`, found 0",
+    );
+}
