@@ -1,0 +1,392 @@
+//! Readings to episodes: which VM and which time each step reads.
+
+use laau_core::Episodes;
+use rayon::prelude::*;
+
+use super::Workload;
+use super::vm::Vm;
+use crate::error::{Error, expect};
+use crate::options::{Construction, Split};
+use crate::random::{Purpose, below, stream, uniform};
+
+/// The set that episodes are for. Under one seed, no two parts share a VM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Part {
+    /// For training.
+    #[default]
+    Train,
+    /// For choosing between trained policies.
+    Validation,
+    /// For the figures.
+    Test,
+}
+
+impl Part {
+    /// The part's `index`-th VM, or whatever else is counted per part; parts have 2⁴⁰ of each.
+    pub(super) fn numbered(self, index: usize) -> u64 {
+        ((self as u64) << 40) | index as u64
+    }
+}
+
+/// Which episodes to generate.
+///
+/// | option | default | purpose | range |
+/// |---|---|---|---|
+/// | `horizon` | 20 | steps of an episode | ≥ 1 |
+/// | `episodes` | 5000 | number of episodes | ≥ 1 |
+/// | `budget` | (10, 15) | each budget is uniform on `[lo · horizon, hi · horizon)` | 0 ≤ lo ≤ hi |
+/// | `seed` | 0 | of VMs, readings and budgets | any |
+/// | `construction` | consecutive | what an episode is | |
+/// | `part` | train | the set; parts share no VM | |
+/// | `episodes_per_vm` | 1 | episodes' worth of readings from each VM | ≥ 1 |
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Generate {
+    /// Steps of an episode.
+    pub horizon: usize,
+    /// Number of episodes.
+    pub episodes: usize,
+    /// Least and greatest budget, per step.
+    pub budget: (f64, f64),
+    /// Seed of VMs, readings and budgets.
+    pub seed: u64,
+    /// What an episode is.
+    pub construction: Construction,
+    /// The set they are for.
+    pub part: Part,
+    /// Episodes' worth of readings taken from each VM.
+    pub episodes_per_vm: usize,
+}
+
+impl Default for Generate {
+    fn default() -> Self {
+        Self {
+            horizon: 20,
+            episodes: 5000,
+            budget: (10.0, 15.0),
+            seed: 0,
+            construction: Construction::default(),
+            part: Part::default(),
+            episodes_per_vm: 1,
+        }
+    }
+}
+
+/// Three sets of episodes that share no VM.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SyntheticSplit {
+    /// For training.
+    pub train: Episodes,
+    /// For choosing between trained policies.
+    pub validation: Episodes,
+    /// For the figures.
+    pub test: Episodes,
+}
+
+impl Workload {
+    /// Generates episodes: one context, one budget. The same bits for a seed, whatever the number of threads.
+    ///
+    /// *Consecutive:* VM after VM, `episodes_per_vm` windows of each, one after the other.
+    /// *Interleaved:* the same VMs and as many readings of each, but time after time: at each time all VMs are dealt
+    /// into episodes in a random order, so that each of an episode's steps reads another VM. (There are at least `horizon`
+    /// VMs then; those that do not fill an episode sit out that time.)
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a parameter or option outside its range.
+    pub fn generate(&self, options: &Generate) -> Result<Episodes, Error> {
+        self.validate()?;
+        check(options)?;
+        let Generate {
+            horizon,
+            episodes,
+            seed,
+            part,
+            ..
+        } = *options;
+        let vms = episodes.div_ceil(options.episodes_per_vm);
+        let contexts = match options.construction {
+            Construction::Consecutive => {
+                let mut contexts = self
+                    .table(seed, part, vms, options.episodes_per_vm * horizon)
+                    .concat();
+                contexts.truncate(episodes * horizon);
+                contexts
+            }
+            Construction::Interleaved => {
+                let vms = vms.max(horizon);
+                let times = episodes.div_ceil(vms / horizon);
+                deal(&self.table(seed, part, vms, times), options)
+            }
+        };
+        let budgets = draw_budgets(options, &[1.0]);
+        Ok(Episodes::new(horizon, 1, 1, contexts, budgets)?)
+    }
+
+    /// Generates three sets that share no VM; `options` gives all but their sizes. A set does not depend on the sizes of
+    /// the others.
+    ///
+    /// # Errors
+    /// As [`Workload::generate`].
+    pub fn generate_split(&self, split: Split, options: &Generate) -> Result<SyntheticSplit, Error> {
+        let set = |part, episodes| {
+            self.generate(&Generate {
+                episodes,
+                part,
+                ..*options
+            })
+        };
+        Ok(SyntheticSplit {
+            train: set(Part::Train, split.train)?,
+            validation: set(Part::Validation, split.validation)?,
+            test: set(Part::Test, split.test)?,
+        })
+    }
+
+    /// The first readings of the first VMs of a part, one row per VM.
+    pub(super) fn table(&self, seed: u64, part: Part, vms: usize, len: usize) -> Vec<Vec<f64>> {
+        (0..vms)
+            .into_par_iter()
+            .map(|index| {
+                let mut vm = Vm::new(self, seed, part.numbered(index));
+                (0..len).map(|_| vm.next()).collect()
+            })
+            .collect()
+    }
+}
+
+/// Deals the VMs of each time, in a random order, into episodes.
+fn deal(table: &[Vec<f64>], options: &Generate) -> Vec<f64> {
+    let wanted = options.episodes * options.horizon;
+    let dealt_at_once = table.len() / options.horizon * options.horizon;
+    let mut contexts = Vec::with_capacity(wanted + dealt_at_once);
+    let mut order: Vec<usize> = (0..table.len()).collect();
+    for time in 0.. {
+        if contexts.len() >= wanted {
+            break;
+        }
+        let mut generator = stream(options.seed, Purpose::Dealing, options.part.numbered(time));
+        for last in (1..order.len()).rev() {
+            order.swap(last, below(&mut generator, last + 1));
+        }
+        contexts.extend(order[..dealt_at_once].iter().map(|&vm| table[vm][time]));
+    }
+    contexts.truncate(wanted);
+    contexts
+}
+
+/// Draws the budgets of all episodes, uniform between the bounds, times the horizon, times the size of each resource.
+pub(super) fn draw_budgets(options: &Generate, sizes: &[f64]) -> Vec<f64> {
+    let mut generator = stream(options.seed, Purpose::Budgets, options.part.numbered(0));
+    let (low, high) = options.budget;
+    (0..options.episodes)
+        .flat_map(|_| sizes)
+        .map(|size| size * options.horizon as f64 * (low + (high - low) * uniform(&mut generator)))
+        .collect()
+}
+
+pub(super) fn check(options: &Generate) -> Result<(), Error> {
+    for (what, count) in [
+        ("horizon", options.horizon),
+        ("number of episodes", options.episodes),
+        ("number of episodes per VM", options.episodes_per_vm),
+    ] {
+        expect(what, count as f64, count > 0, "at least 1")?;
+    }
+    let (low, high) = options.budget;
+    expect(
+        "least budget per step",
+        low,
+        low.is_finite() && low >= 0.0,
+        "a finite value, at least 0",
+    )?;
+    expect(
+        "greatest budget per step",
+        high,
+        high.is_finite() && high >= low,
+        "a finite value, at least the least budget",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn small(construction: Construction) -> Generate {
+        Generate {
+            horizon: 5,
+            episodes: 47,
+            construction,
+            episodes_per_vm: 4,
+            ..Generate::default()
+        }
+    }
+
+    const BOTH: [Construction; 2] = [Construction::Consecutive, Construction::Interleaved];
+
+    fn bits(episodes: &Episodes) -> Vec<u64> {
+        let values = episodes.contexts().iter().chain(episodes.budgets());
+        values.map(|value| value.to_bits()).collect()
+    }
+
+    #[test]
+    fn consecutive_episodes_are_windows_of_one_vm() {
+        let workload = Workload::default();
+        let episodes = workload.generate(&small(Construction::Consecutive)).unwrap();
+        assert_eq!((episodes.len(), episodes.horizon()), (47, 5));
+        // Four windows of five readings to a VM: episode 46 is the third window of VM 11.
+        let series = workload.series(0, 11, 20).unwrap();
+        assert_eq!(episodes.get(46).contexts(), &series[10..15]);
+    }
+
+    #[test]
+    fn interleaved_episodes_read_another_vm_at_each_step_all_at_one_time() {
+        let workload = Workload::default();
+        let episodes = workload.generate(&small(Construction::Interleaved)).unwrap();
+        assert_eq!(episodes.len(), 47);
+        // 12 VMs make two episodes of five at each time.
+        for (index, episode) in episodes.iter().enumerate() {
+            let time = index / 2;
+            let mut vms = BTreeSet::new();
+            for context in episode.contexts() {
+                let found = (0..12).find(|&vm| workload.series(0, vm, time + 1).unwrap()[time] == *context);
+                vms.insert(found.expect("a reading of a VM at this time"));
+            }
+            assert_eq!(vms.len(), 5);
+        }
+    }
+
+    #[test]
+    fn more_steps_than_vms_bring_more_vms() {
+        let options = Generate {
+            horizon: 30,
+            episodes: 3,
+            ..small(Construction::Interleaved)
+        };
+        let episodes = Workload::default().generate(&options).unwrap();
+        assert_eq!((episodes.len(), episodes.horizon()), (3, 30));
+    }
+
+    #[test]
+    fn budgets_are_uniform_between_their_bounds() {
+        let options = Generate {
+            episodes: 20_000,
+            horizon: 2,
+            episodes_per_vm: 1000,
+            ..Generate::default()
+        };
+        let episodes = Workload::default().generate(&options).unwrap();
+        let mut per_step: Vec<f64> = episodes.budgets().iter().map(|budget| budget / 2.0).collect();
+        per_step.sort_by(f64::total_cmp);
+        assert!(per_step[0] >= 10.0 && per_step[19_999] < 15.0);
+        // Kolmogorov: 1.95/√n is exceeded once in a thousand.
+        let worst = per_step
+            .iter()
+            .enumerate()
+            .fold(0.0, |worst: f64, (rank, value)| {
+                worst.max(((value - 10.0) / 5.0 - rank as f64 / 20_000.0).abs())
+            });
+        assert!(worst < 1.95 / 20_000f64.sqrt(), "{worst}");
+    }
+
+    #[test]
+    fn any_number_of_threads_gives_the_same_bits() {
+        for construction in BOTH {
+            let generate = || bits(&Workload::default().generate(&small(construction)).unwrap());
+            let here = generate();
+            for threads in [1, 2, 5] {
+                let pool = rayon::ThreadPoolBuilder::new()
+                    .num_threads(threads)
+                    .build()
+                    .unwrap();
+                assert_eq!(pool.install(generate), here);
+            }
+        }
+    }
+
+    #[test]
+    fn parts_share_no_vm_and_do_not_depend_on_each_others_size() {
+        for construction in BOTH {
+            let split = |train| {
+                let sizes = Split {
+                    train,
+                    validation: 12,
+                    test: 33,
+                };
+                Workload::default()
+                    .generate_split(sizes, &small(construction))
+                    .unwrap()
+            };
+            let (sets, other) = (split(47), split(60));
+            assert_eq!(
+                (sets.train.len(), sets.validation.len(), sets.test.len()),
+                (47, 12, 33)
+            );
+            assert_eq!(sets.test, other.test);
+            assert_eq!(sets.validation, other.validation);
+            // Readings are continuous draws: a shared VM would show as a shared reading.
+            let readings =
+                |set: &Episodes| -> BTreeSet<u64> { set.contexts().iter().map(|c| c.to_bits()).collect() };
+            let (train, validation, test) = (
+                readings(&sets.train),
+                readings(&sets.validation),
+                readings(&sets.test),
+            );
+            assert!(
+                train.is_disjoint(&validation) && train.is_disjoint(&test) && validation.is_disjoint(&test)
+            );
+            assert_ne!(sets.train.budgets()[0], sets.test.budgets()[0]);
+        }
+    }
+
+    #[test]
+    fn more_episodes_begin_with_the_same_ones() {
+        let options = small(Construction::Consecutive);
+        let few = Workload::default().generate(&options).unwrap();
+        let many = Workload::default()
+            .generate(&Generate {
+                episodes: 90,
+                ..options
+            })
+            .unwrap();
+        assert_eq!(few, many.select(&(0..47).collect::<Vec<_>>()));
+    }
+
+    #[test]
+    fn bad_options_are_refused_with_a_word() {
+        let check_error = |options: Generate, expected: &str| {
+            let error = Workload::default().generate(&options).unwrap_err();
+            assert_eq!(error.to_string(), expected);
+        };
+        let options = Generate::default();
+        check_error(
+            Generate {
+                horizon: 0,
+                ..options
+            },
+            "invalid horizon: expected at least 1, found 0",
+        );
+        check_error(
+            Generate {
+                episodes: 0,
+                ..options
+            },
+            "invalid number of episodes: expected at least 1, found 0",
+        );
+        check_error(
+            Generate {
+                budget: (15.0, 10.0),
+                ..options
+            },
+            "invalid greatest budget per step: expected a finite value, at least the least budget, found 10",
+        );
+        check_error(
+            Generate {
+                budget: (f64::NAN, 10.0),
+                ..options
+            },
+            "invalid least budget per step: expected a finite value, at least 0, found NaN",
+        );
+    }
+}
