@@ -271,10 +271,12 @@ impl Barrier {
             }
         }
         let (z, y, free) = (&self.z[..d], &self.y[..d], &self.free[..d]);
-        let priced = &model.priced[..d];
+        let (priced, gradient) = (&model.priced[..d], &model.gradient[..d]);
         let (mut largest, mut scale) = (0.0_f64, f64::MIN_POSITIVE);
         for i in 0..d {
-            scale = larger(scale, priced[i].abs() + z[i] + y[i]);
+            // Not `|priced|`, which vanishes at an optimum inside all constraints.
+            let terms = gradient[i].abs() + (priced[i] - gradient[i]).abs();
+            scale = larger(scale, terms + z[i] + y[i]);
             r[i] = free[i] * (r[i] - z[i] + y[i]);
             largest = larger(largest, r[i].abs());
         }
