@@ -20,7 +20,7 @@ use crate::trace::expand;
 /// | `contexts` | none | properties that each context gets, divided by the greatest of the table |
 ///
 /// In the second version of the trace cores and memory are buckets. An open bucket such as `>24` is in a range only if the
-/// range has no upper end and a lower end of at most 24; in a context it counts as twice its bound.
+/// range has no upper end, or an infinite one, and a lower end of at most 24; in a context it counts as twice its bound.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 pub struct VmTableOptions {
@@ -233,7 +233,10 @@ impl Bucket {
             Self::Exactly(value) => {
                 least.is_none_or(|least| least <= value) && greatest.is_none_or(|greatest| value <= greatest)
             }
-            Self::Above(value) => greatest.is_none() && least.is_none_or(|least| least <= value),
+            Self::Above(value) => {
+                greatest.is_none_or(|greatest| greatest == f64::INFINITY)
+                    && least.is_none_or(|least| least <= value)
+            }
         }
     }
 }
@@ -270,7 +273,7 @@ mod tests {
     #[test]
     fn an_open_bucket_is_in_a_range_without_an_upper_end() {
         let open = Bucket::Above(24.0);
-        assert!(open.is_in((None, None)) && open.is_in((Some(24.0), None)));
+        assert!(open.is_in((None, None)) && open.is_in((Some(24.0), Some(f64::INFINITY))));
         assert!(!open.is_in((Some(25.0), None)) && !open.is_in((None, Some(1e9))));
         let four = Bucket::Exactly(4.0);
         assert!(four.is_in((Some(4.0), Some(4.0))) && !four.is_in((Some(4.5), None)));

@@ -113,6 +113,19 @@ fn text_where_a_number_belongs() {
 }
 
 #[test]
+fn a_bad_cell_far_into_a_file_is_told_by_its_row() {
+    let mut rows = String::new();
+    for i in 0..150_000 {
+        let cpu = if i == 123_456 { "high" } else { "5" };
+        writeln!(rows, "{},vm{},,,{cpu}", i / 10 * 300, i % 10).unwrap();
+    }
+    azure(
+        rows,
+        ", row 123457, column `avgcpu`: expected a finite number, found `high`",
+    );
+}
+
+#[test]
 fn a_number_that_is_not_finite() {
     azure(
         "0,a,,,5\n300,a,,,NaN\n",

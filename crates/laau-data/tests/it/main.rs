@@ -11,3 +11,4 @@ mod episodes_table;
 mod files;
 mod properties;
 mod table;
+mod windows;
