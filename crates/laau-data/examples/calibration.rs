@@ -3,7 +3,7 @@
 //! `cargo run --release -p laau-data --example calibration [-- PATH]`, where PATH is a gzip CSV in the layout of Azure's VM
 //! trace (timestamp, VM, least, greatest and average CPU in percent): then the target is measured from it.
 
-#![allow(
+#![expect(
     clippy::print_stdout,
     reason = "a table on standard output is what this program is for"
 )]

@@ -3,7 +3,7 @@
 //!
 //! `cargo run --release -p laau-data --example shift`
 
-#![allow(
+#![expect(
     clippy::print_stdout,
     reason = "a table on standard output is what this program is for"
 )]
