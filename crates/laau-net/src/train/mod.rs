@@ -1,0 +1,153 @@
+//! Training: offline over a set of episodes, and online, one episode at a time.
+
+mod checkpoint;
+mod observer;
+mod offline;
+mod online;
+mod settings;
+
+use laau_core::{Differentiate, Episodes};
+use serde::{Deserialize, Serialize};
+
+pub use self::checkpoint::Checkpoint;
+pub use self::observer::{BatchProgress, CsvLog, EpochRecord, TrainObserver};
+pub use self::offline::{Ending, Trained, Trainer};
+pub use self::online::{OnlineLearner, OnlineObserver, OnlineRun, OnlineTraining, Round, RoundsLog};
+pub use self::settings::{Phase, Training};
+use crate::candle_engine::CandleEngine;
+use crate::engine::{BatchResult, Engine};
+use crate::error::Error;
+use crate::fused::FusedEngine;
+use crate::model::Model;
+use crate::optimiser::OptimiserState;
+use crate::spec::{ModelSpec, Network};
+
+/// Which engine computes the gradients. Both give the same answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EngineKind {
+    /// The hand-written one.
+    #[default]
+    Fused,
+    /// Through candle's graph: the reference.
+    Candle,
+}
+
+impl EngineKind {
+    /// An engine of this kind for models of a specification, best with batches of the given size.
+    ///
+    /// # Errors
+    /// [`Error::InvalidSetting`] when the specification is not of the layer's problem, or the batch is empty.
+    pub fn build(
+        self,
+        layer: &dyn Differentiate,
+        spec: &ModelSpec,
+        batch: usize,
+    ) -> Result<Box<dyn Engine>, Error> {
+        spec.check_problem(layer.problem())?;
+        Ok(match self {
+            Self::Fused => Box::new(FusedEngine::new(layer.fork(), spec, batch)?),
+            Self::Candle => Box::new(CandleEngine::new(layer.fork())),
+        })
+    }
+}
+
+/// What is needed for one gradient step, in offline and online training alike.
+struct Stepper {
+    engine: Box<dyn Engine>,
+    gradient: Vec<f64>,
+    clip: Option<f64>,
+    bounded: bool,
+}
+
+/// Why a step was not taken: the weights are as before.
+struct NoStep(String);
+
+impl Stepper {
+    fn new(engine: Box<dyn Engine>, model: &Model, clip: Option<f64>) -> Self {
+        let bounded = match model.spec.network {
+            Network::Mlp { spectral_bound, .. } => spectral_bound.is_some(),
+            Network::Linear { norm_bound } => norm_bound.is_some(),
+        };
+        Self {
+            engine,
+            gradient: vec![0.0; model.parameters.len()],
+            clip,
+            bounded,
+        }
+    }
+
+    /// Computes loss and gradient of a batch at the model's weights, the gradient clipped.
+    ///
+    /// The inner result is `NoStep` when the numbers leave the range where a step has a meaning.
+    fn differentiate(
+        &mut self,
+        model: &Model,
+        episodes: &Episodes,
+        batch: &[usize],
+    ) -> Result<Result<BatchResult, NoStep>, Error> {
+        let result = match self
+            .engine
+            .loss_and_gradient(model, episodes, batch, &mut self.gradient)
+        {
+            Ok(result) => result,
+            Err(Error::Core(error)) => match price_out_of_range(&error) {
+                Some(reason) => return Ok(Err(NoStep(reason))),
+                None => return Err(Error::Core(error)),
+            },
+            Err(error) => return Err(error),
+        };
+        if !result.loss.is_finite() {
+            return Ok(Err(NoStep(format!("the loss is {}", result.loss))));
+        }
+        let norm = self.gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
+        if !norm.is_finite() {
+            return Ok(Err(NoStep(format!("the norm of the gradient is {norm}"))));
+        }
+        if let Some(clip) = self.clip
+            && norm > clip
+        {
+            for value in &mut self.gradient {
+                *value *= clip / norm;
+            }
+        }
+        Ok(Ok(result))
+    }
+
+    /// Takes the step and projects the weights back to their bounds.
+    fn step(
+        &mut self,
+        model: &mut Model,
+        optimiser: &mut OptimiserState,
+        learning_rate: f64,
+    ) -> Result<(), NoStep> {
+        optimiser.step(&mut model.parameters, &self.gradient, learning_rate);
+        match model.parameters.iter().find(|value| !value.is_finite()) {
+            Some(value) => return Err(NoStep(format!("a weight became {value}"))),
+            None if self.bounded => model.project(),
+            None => {}
+        }
+        Ok(())
+    }
+}
+
+/// Whether a layer failed only because the network's price was NaN or infinite.
+fn price_out_of_range(error: &laau_core::Error) -> Option<String> {
+    match error {
+        laau_core::Error::Unsolved {
+            step,
+            status:
+                laau_core::Status::Invalid {
+                    input: laau_core::Input::Multiplier,
+                    value,
+                    ..
+                },
+        } => Some(format!("the multiplier at step {step} is {value}")),
+        laau_core::Error::NotFinite {
+            what: "the multiplier",
+            value,
+            ..
+        } => Some(format!("the multiplier is {value}")),
+        _ => None,
+    }
+}

@@ -1,0 +1,348 @@
+//! Offline training: the empirical loss over a set of unlabelled episodes.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use laau_core::{Differentiate, Episodes, GradientCounts, Rollout, Unrolled, rollout_all};
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+
+use super::checkpoint::{Best, Checkpoint, DataMark};
+use super::observer::{BatchProgress, EpochRecord, TrainObserver};
+use super::settings::Training;
+use super::{NoStep, Stepper};
+use crate::error::Error;
+use crate::file::Summary;
+use crate::model::Model;
+use crate::optimiser::OptimiserState;
+
+/// Why a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// All epochs are done.
+    Completed,
+    /// The validation utility has not risen for as long as the patience says.
+    EarlyStop,
+    /// The observer asked for it. A checkpoint, if one was wanted, goes on from here.
+    Stopped,
+}
+
+/// What a run gave, beside the model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trained {
+    /// Why it ended.
+    pub ending: Ending,
+    /// One record per whole epoch, those before a resumption included.
+    pub history: Vec<EpochRecord>,
+    /// What goes into the model's file.
+    pub summary: Summary,
+}
+
+/// Runs checked settings; made by [`Training::check`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trainer {
+    settings: Training,
+    checkpoint: Option<PathBuf>,
+}
+
+impl Trainer {
+    pub(super) fn from_checked(settings: Training) -> Self {
+        Self {
+            settings,
+            checkpoint: None,
+        }
+    }
+
+    /// Leaves checkpoints in a file.
+    #[must_use]
+    pub fn with_checkpoint(mut self, path: impl Into<PathBuf>) -> Self {
+        self.checkpoint = Some(path.into());
+        self
+    }
+
+    /// The settings.
+    #[must_use]
+    pub fn settings(&self) -> &Training {
+        &self.settings
+    }
+
+    /// Trains a model in place.
+    ///
+    /// Whatever happens, the model then holds the best weights seen: those of the epoch with the highest utility on the
+    /// validation set; without one, or before the first validation, those of the last whole epoch.
+    ///
+    /// # Errors
+    /// [`Error::Diverged`] when loss, gradient or weights leave the range of numbers, or the loss explodes; otherwise
+    /// when model, layer and episodes do not fit each other, or a checkpoint cannot be written.
+    pub fn run(
+        &self,
+        model: &mut Model,
+        layer: &dyn Differentiate,
+        training: &Episodes,
+        validation: Option<&Episodes>,
+        observer: &mut dyn TrainObserver,
+    ) -> Result<Trained, Error> {
+        let start = Checkpoint {
+            settings: self.settings.clone(),
+            data: DataMark::new(training, validation),
+            optimiser: OptimiserState::new(self.settings.optimiser, model.parameters.len()),
+            model: model.clone(),
+            best: None,
+            stale: 0,
+            history: Vec::new(),
+        };
+        self.run_from(start, model, layer, training, validation, observer)
+    }
+
+    /// Goes on from a checkpoint, as if the run had not been interrupted: the result has the same bytes.
+    ///
+    /// `model` receives the result, as in [`Trainer::run`]; what it held before does not matter.
+    ///
+    /// # Errors
+    /// As [`Trainer::run`], and when the checkpoint is that of other settings or episodes.
+    pub fn resume(
+        &self,
+        checkpoint: Checkpoint,
+        model: &mut Model,
+        layer: &dyn Differentiate,
+        training: &Episodes,
+        validation: Option<&Episodes>,
+        observer: &mut dyn TrainObserver,
+    ) -> Result<Trained, Error> {
+        checkpoint.expect(&self.settings, &DataMark::new(training, validation))?;
+        observer.resumed(&checkpoint.history);
+        self.run_from(checkpoint, model, layer, training, validation, observer)
+    }
+
+    fn run_from(
+        &self,
+        mut good: Checkpoint,
+        model: &mut Model,
+        layer: &dyn Differentiate,
+        training: &Episodes,
+        validation: Option<&Episodes>,
+        observer: &mut dyn TrainObserver,
+    ) -> Result<Trained, Error> {
+        self.check(&good.model, layer, training, validation)?;
+        let engine = self
+            .settings
+            .engine
+            .build(layer, &good.model.spec, self.settings.batch)?;
+        let mut run = Run {
+            settings: &self.settings,
+            stepper: Stepper::new(engine, &good.model, self.settings.gradient_clip),
+            layer,
+            training,
+            validation,
+            began: Instant::now(),
+            order: Vec::with_capacity(training.len()),
+        };
+        // `good` is the state between two epochs: what is left behind, whatever ends the run.
+        let ending = loop {
+            if run.is_stale(&good) {
+                break Ok(Ending::EarlyStop);
+            }
+            if good.epochs_done() >= self.settings.epochs() {
+                break Ok(Ending::Completed);
+            }
+            let mut next = good.clone();
+            match run.epoch(&mut next, observer) {
+                Ok(true) => good = next,
+                Ok(false) => break Ok(Ending::Stopped),
+                Err(error) => break Err(error),
+            }
+            if let Some(path) = &self.checkpoint
+                && good.epochs_done().is_multiple_of(self.settings.checkpoint_every)
+            {
+                good.save(path)?;
+            }
+        };
+        *model = good.best_model();
+        if let Some(path) = &self.checkpoint {
+            good.save(path)?;
+        }
+        Ok(Trained {
+            ending: ending?,
+            summary: self.summary(&good, training),
+            history: good.history,
+        })
+    }
+
+    fn check(
+        &self,
+        model: &Model,
+        layer: &dyn Differentiate,
+        training: &Episodes,
+        validation: Option<&Episodes>,
+    ) -> Result<(), Error> {
+        let invalid = |field, reason: String| Err(Error::InvalidSetting { field, reason });
+        // A model's fields are public: what is trained must be sound.
+        Model::from_parts(
+            model.spec.clone(),
+            model.statistics.clone(),
+            model.parameters.clone(),
+        )?;
+        model.spec.check_problem(layer.problem())?;
+        for (field, episodes) in [("training", Some(training)), ("validation", validation)] {
+            let Some(episodes) = episodes else { continue };
+            episodes.check(layer.problem())?;
+            if episodes.is_empty() {
+                return invalid(field, "expected at least one episode, found none".to_owned());
+            }
+        }
+        if validation.is_none() && self.settings.patience.is_some() {
+            return invalid("patience", "expected a validation set to judge by".to_owned());
+        }
+        Ok(())
+    }
+
+    fn summary(&self, end: &Checkpoint, training: &Episodes) -> Summary {
+        let mut gradients = GradientCounts::default();
+        for record in &end.history {
+            gradients.exact += record.gradients.exact;
+            gradients.approximate += record.gradients.approximate;
+        }
+        Summary {
+            epochs: end.epochs_done(),
+            best_epoch: end.best.as_ref().map(|best| best.epoch),
+            best_validation_utility: end.best.as_ref().map(|best| best.utility),
+            gradients,
+            engine: Some(self.settings.engine),
+            optimiser: Some(self.settings.optimiser.name().to_owned()),
+            episodes: training.len(),
+            ..Summary::untrained(self.settings.seed)
+        }
+    }
+}
+
+/// A run at work.
+struct Run<'a> {
+    settings: &'a Training,
+    stepper: Stepper,
+    layer: &'a dyn Differentiate,
+    training: &'a Episodes,
+    validation: Option<&'a Episodes>,
+    began: Instant,
+    order: Vec<usize>,
+}
+
+impl Run<'_> {
+    fn is_stale(&self, state: &Checkpoint) -> bool {
+        self.settings
+            .patience
+            .is_some_and(|patience| state.stale >= patience)
+    }
+
+    /// One pass over the training set; `false` when the observer stopped it half-way.
+    fn epoch(&mut self, state: &mut Checkpoint, observer: &mut dyn TrainObserver) -> Result<bool, Error> {
+        let epoch = state.epochs_done();
+        let epochs = self.settings.epochs();
+        let learning_rate = self.settings.learning_rate(epoch);
+        shuffle(&mut self.order, self.training.len(), self.settings.seed, epoch);
+        let mut reference = state.history.first().map(|first| first.loss);
+        let mut gradients = GradientCounts::default();
+        let mut loss = 0.0;
+        let batches = self.order.len().div_ceil(self.settings.batch);
+        for (index, batch) in self.order.chunks(self.settings.batch).enumerate() {
+            let diverged = |NoStep(reason): NoStep| Error::Diverged {
+                epoch,
+                batch: index,
+                reason,
+                hint: HINT,
+            };
+            let result = self
+                .stepper
+                .differentiate(&state.model, self.training, batch)?
+                .map_err(diverged)?;
+            let first = *reference.get_or_insert(result.loss);
+            let limit = first + self.settings.explosion * (1.0 + first.abs());
+            if result.loss > limit {
+                let reason = format!("the loss is {}, above the limit of {limit}", result.loss);
+                return Err(diverged(NoStep(reason)));
+            }
+            self.stepper
+                .step(&mut state.model, &mut state.optimiser, learning_rate)
+                .map_err(diverged)?;
+            loss += result.loss * batch.len() as f64;
+            gradients.exact += result.counts.exact;
+            gradients.approximate += result.counts.approximate;
+            observer.batch(&BatchProgress {
+                epoch,
+                epochs,
+                batches_done: index + 1,
+                batches,
+                loss: result.loss,
+            });
+            if observer.should_stop() {
+                return Ok(false);
+            }
+        }
+        let due = (epoch + 1).is_multiple_of(self.settings.validate_every) || epoch + 1 == epochs;
+        let validation_utility = match self.validation {
+            Some(validation) if due => Some(self.validate(state, epoch, validation)?),
+            _ => None,
+        };
+        let record = EpochRecord {
+            epoch,
+            learning_rate,
+            loss: loss / self.order.len() as f64,
+            validation_utility,
+            gradients,
+        };
+        state.history.push(record);
+        observer.epoch(&record, self.began.elapsed());
+        Ok(true)
+    }
+
+    /// Plays the validation set, exactly, and keeps the weights if they are the best so far.
+    fn validate(&self, state: &mut Checkpoint, epoch: usize, validation: &Episodes) -> Result<f64, Error> {
+        let policy = Unrolled::new("validation", state.model.clone(), self.layer.fork())?;
+        let rollouts = rollout_all(self.layer.problem(), &policy, validation)?;
+        let utility = rollouts.iter().map(Rollout::utility).sum::<f64>() / rollouts.len() as f64;
+        if state.best.as_ref().is_none_or(|best| utility > best.utility) {
+            state.stale = 0;
+            state.best = Some(Best {
+                epoch,
+                utility,
+                parameters: state.model.parameters.clone(),
+            });
+        } else {
+            state.stale += 1;
+        }
+        Ok(utility)
+    }
+}
+
+const HINT: &str =
+    "try a smaller learning rate or a gradient clip, and check the scale of contexts and budgets";
+
+/// The order of an epoch, from a stream of its own: it depends on nothing but seed and epoch.
+fn shuffle(order: &mut Vec<usize>, count: usize, seed: u64, epoch: usize) {
+    let mut generator = ChaCha8Rng::seed_from_u64(seed);
+    // Stream 0 is that of the initial weights.
+    generator.set_stream(epoch as u64 + 1);
+    order.clear();
+    order.extend(0..count);
+    order.shuffle(&mut generator);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_epoch_has_an_order_of_its_own_and_the_same_one_again() {
+        let order = |seed, epoch| {
+            let mut order = Vec::new();
+            shuffle(&mut order, 50, seed, epoch);
+            order
+        };
+        assert_eq!(order(1, 3), order(1, 3));
+        assert_ne!(order(1, 3), order(1, 4));
+        assert_ne!(order(1, 3), order(2, 3));
+        let mut sorted = order(1, 3);
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..50).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,202 @@
+//! The settings of offline training.
+
+use serde::{Deserialize, Serialize};
+
+use super::EngineKind;
+use super::offline::Trainer;
+use crate::error::Error;
+use crate::optimiser::Optimiser;
+
+/// A number of epochs at one learning rate.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Phase {
+    /// Passes over the training set.
+    pub epochs: usize,
+    /// The learning rate of the optimiser.
+    pub learning_rate: f64,
+}
+
+/// The settings of offline training; [`Training::check`] makes them a [`Trainer`].
+///
+/// | setting | default | purpose | range |
+/// |---|---|---|---|
+/// | `phases` | 50 epochs at 5e-3, 30 at 2.5e-3 | learning rates, one phase after the other (the paper's) | at least one epoch in all; rates `> 0` |
+/// | `batch` | 10 | episodes per gradient step | `≥ 1` |
+/// | `seed` | 0 | shuffles; each epoch draws from a stream of its own | any |
+/// | `optimiser` | Adam | the step rule | see [`Optimiser`] |
+/// | `engine` | fused | who computes gradients | |
+/// | `validate_every` | 1 | epochs from one exact rollout of the validation set to the next; the last epoch always has one | `≥ 1` |
+/// | `patience` | none | stops after so many validations without a better utility | `≥ 1` |
+/// | `gradient_clip` | none | the largest norm of a gradient; a longer one is shortened | `> 0` |
+/// | `explosion` | 100 | a batch whose loss exceeds that of the first by more than this, times `1 + \|first\|`, has diverged | `> 0` |
+/// | `checkpoint_every` | 10 | epochs from one checkpoint to the next; one is always left at the end, on a stop and on divergence | `≥ 1` |
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Training {
+    /// Learning rates, one phase after the other.
+    pub phases: Vec<Phase>,
+    /// Episodes per gradient step.
+    pub batch: usize,
+    /// The seed of the shuffles.
+    pub seed: u64,
+    /// The step rule.
+    pub optimiser: Optimiser,
+    /// Who computes gradients.
+    pub engine: EngineKind,
+    /// Epochs from one validation to the next.
+    pub validate_every: usize,
+    /// Stops after so many validations without a better utility.
+    pub patience: Option<usize>,
+    /// The largest norm of a gradient.
+    pub gradient_clip: Option<f64>,
+    /// How far a loss may rise above the first one.
+    pub explosion: f64,
+    /// Epochs from one checkpoint to the next.
+    pub checkpoint_every: usize,
+}
+
+impl Default for Training {
+    fn default() -> Self {
+        Self::paper()
+    }
+}
+
+impl Training {
+    /// The paper's: Adam, batches of 10, 50 epochs at 5e-3, then 30 at 2.5e-3.
+    #[must_use]
+    pub fn paper() -> Self {
+        Self {
+            phases: vec![
+                Phase {
+                    epochs: 50,
+                    learning_rate: 5e-3,
+                },
+                Phase {
+                    epochs: 30,
+                    learning_rate: 2.5e-3,
+                },
+            ],
+            batch: 10,
+            seed: 0,
+            optimiser: Optimiser::adam(),
+            engine: EngineKind::Fused,
+            validate_every: 1,
+            patience: None,
+            gradient_clip: None,
+            explosion: 100.0,
+            checkpoint_every: 10,
+        }
+    }
+
+    /// The number of epochs of all phases.
+    #[must_use]
+    pub fn epochs(&self) -> usize {
+        self.phases.iter().map(|phase| phase.epochs).sum()
+    }
+
+    /// The learning rate of an epoch, from 0; that of the last phase beyond the end.
+    #[must_use]
+    pub fn learning_rate(&self, epoch: usize) -> f64 {
+        let mut end = 0;
+        self.phases
+            .iter()
+            .find(|phase| {
+                end += phase.epochs;
+                epoch < end
+            })
+            .or(self.phases.last())
+            .map_or(0.0, |phase| phase.learning_rate)
+    }
+
+    /// Checks all settings; only checked ones run.
+    ///
+    /// # Errors
+    /// [`Error::InvalidSetting`] that names the setting.
+    pub fn check(self) -> Result<Trainer, Error> {
+        let invalid = |field, reason| Err(Error::InvalidSetting { field, reason });
+        if self
+            .phases
+            .iter()
+            .try_fold(0_usize, |sum, phase| sum.checked_add(phase.epochs))
+            .is_none_or(|epochs| epochs == 0)
+        {
+            return invalid("phases", "expected at least one epoch".to_owned());
+        }
+        if let Some(phase) = self.phases.iter().find(|p| !is_positive(p.learning_rate)) {
+            return invalid(
+                "phases.learning_rate",
+                format!("expected a positive number, found {}", phase.learning_rate),
+            );
+        }
+        for (field, count) in [
+            ("batch", self.batch),
+            ("validate_every", self.validate_every),
+            ("checkpoint_every", self.checkpoint_every),
+            ("patience", self.patience.unwrap_or(1)),
+        ] {
+            if count == 0 {
+                return invalid(field, "expected at least 1, found 0".to_owned());
+            }
+        }
+        for (field, value) in [
+            ("gradient_clip", self.gradient_clip.unwrap_or(1.0)),
+            ("explosion", self.explosion),
+        ] {
+            if !is_positive(value) {
+                return invalid(field, format!("expected a positive number, found {value}"));
+            }
+        }
+        self.optimiser.check()?;
+        Ok(Trainer::from_checked(self))
+    }
+}
+
+pub(super) fn is_positive(value: f64) -> bool {
+    value.is_finite() && value > 0.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_papers_phases_follow_each_other() {
+        let training = Training::paper();
+        assert_eq!(training.epochs(), 80);
+        for (epoch, rate) in [(0, 5e-3), (49, 5e-3), (50, 2.5e-3), (79, 2.5e-3), (80, 2.5e-3)] {
+            assert_eq!(training.learning_rate(epoch), rate, "epoch {epoch}");
+        }
+    }
+
+    #[test]
+    fn settings_outside_their_range_are_refused_by_name() {
+        let check = |change: fn(&mut Training), expected: &str| {
+            let mut training = Training::paper();
+            change(&mut training);
+            let message = training.check().err().unwrap().to_string();
+            assert_eq!(message, expected);
+        };
+        check(
+            |t| t.phases.clear(),
+            "invalid `phases`: expected at least one epoch",
+        );
+        check(
+            |t| t.phases[1].learning_rate = f64::NAN,
+            "invalid `phases.learning_rate`: expected a positive number, found NaN",
+        );
+        check(|t| t.batch = 0, "invalid `batch`: expected at least 1, found 0");
+        check(
+            |t| t.patience = Some(0),
+            "invalid `patience`: expected at least 1, found 0",
+        );
+        check(
+            |t| t.gradient_clip = Some(-1.0),
+            "invalid `gradient_clip`: expected a positive number, found -1",
+        );
+        check(
+            |t| t.explosion = f64::INFINITY,
+            "invalid `explosion`: expected a positive number, found inf",
+        );
+    }
+}
