@@ -1,0 +1,612 @@
+//! Offline training: it learns, it repeats, it can be interrupted, and it says when it diverges.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use laau_core::{Constant, Episodes};
+use laau_net::{
+    Checkpoint, CsvLog, Ending, EngineKind, EpochRecord, Error, Features, Form, Model, ModelSpec, Network,
+    Optimiser, Phase, TrainObserver, Trained, Trainer, Training, model_to_bytes,
+};
+
+use crate::support::{
+    draw_context, fairness, iid_episodes, linear, mean_utility, mlp, model, paper_model, play,
+};
+
+fn short(epochs: usize) -> Training {
+    Training {
+        phases: vec![
+            Phase {
+                epochs: epochs / 2,
+                learning_rate: 1e-2,
+            },
+            Phase {
+                epochs: epochs - epochs / 2,
+                learning_rate: 5e-3,
+            },
+        ],
+        seed: 4,
+        ..Training::paper()
+    }
+}
+
+struct Sets {
+    training: Episodes,
+    validation: Episodes,
+}
+
+fn sets(count: usize, horizon: usize) -> Sets {
+    Sets {
+        training: iid_episodes(count, horizon, 1),
+        validation: iid_episodes(count / 4, horizon, 2),
+    }
+}
+
+fn run(
+    trainer: &Trainer,
+    model: &mut Model,
+    sets: &Sets,
+    observer: &mut dyn TrainObserver,
+) -> Result<Trained, Error> {
+    trainer.run(
+        model,
+        &*fairness(),
+        &sets.training,
+        Some(&sets.validation),
+        observer,
+    )
+}
+
+/// Stops in the middle of an epoch.
+struct StopIn {
+    epoch: usize,
+    batches: usize,
+    seen: usize,
+}
+
+impl StopIn {
+    fn epoch(epoch: usize) -> Self {
+        Self {
+            epoch,
+            batches: 3,
+            seen: 0,
+        }
+    }
+}
+
+impl TrainObserver for StopIn {
+    fn epoch(&mut self, _: &EpochRecord, _: Duration) {
+        self.epoch -= 1;
+    }
+
+    fn should_stop(&mut self) -> bool {
+        self.seen += usize::from(self.epoch == 0);
+        self.seen == self.batches
+    }
+}
+
+fn trained_bytes(training: Training, sets: &Sets) -> Vec<u8> {
+    let mut model = paper_model(&sets.training, 9);
+    let trained = run(&training.check().unwrap(), &mut model, sets, &mut ()).unwrap();
+    model_to_bytes(&model, &trained.summary).unwrap()
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_on_one_thread_and_on_two() {
+    let sets = sets(60, 8);
+    for engine in [EngineKind::Fused, EngineKind::Candle] {
+        let bytes = |threads, seed| {
+            let training = Training {
+                engine,
+                seed,
+                ..short(3)
+            };
+            rayon::ThreadPoolBuilder::new()
+                .num_threads(threads)
+                .build()
+                .unwrap()
+                .install(|| trained_bytes(training, &sets))
+        };
+        let one = bytes(1, 4);
+        assert!(one == bytes(2, 4), "{engine:?}: two threads differ from one");
+        assert!(one != bytes(1, 5), "{engine:?}: the seed does not matter");
+    }
+}
+
+#[test]
+fn a_resumed_run_gives_the_bytes_of_an_uninterrupted_one() {
+    let sets = sets(60, 8);
+    let folder = tempfile::tempdir().unwrap();
+    for optimiser in [Optimiser::adam(), Optimiser::Sgd] {
+        let path = folder.path().join(optimiser.name());
+        let training = Training {
+            optimiser,
+            ..short(6)
+        };
+        let whole = trained_bytes(training.clone(), &sets);
+
+        let trainer = training.check().unwrap().with_checkpoint(&path);
+        let mut model = paper_model(&sets.training, 9);
+        let stopped = run(&trainer, &mut model, &sets, &mut StopIn::epoch(3)).unwrap();
+        assert_eq!((stopped.ending, stopped.history.len()), (Ending::Stopped, 3));
+
+        let checkpoint = Checkpoint::load(&path).unwrap();
+        assert_eq!(checkpoint.epochs_done(), 3);
+        assert_eq!(checkpoint.best_model(), model);
+        let mut log = Vec::new();
+        let mut resumed_model = paper_model(&sets.training, 1);
+        let resumed = trainer
+            .resume(
+                checkpoint,
+                &mut resumed_model,
+                &*fairness(),
+                &sets.training,
+                Some(&sets.validation),
+                &mut CsvLog::new(&mut log),
+            )
+            .unwrap();
+        assert_eq!((resumed.ending, resumed.history.len()), (Ending::Completed, 6));
+        assert!(model_to_bytes(&resumed_model, &resumed.summary).unwrap() == whole);
+        assert_eq!(String::from_utf8(log).unwrap().lines().count(), 7);
+        // The checkpoint at the end is that of the whole run, and is written to the same bytes again.
+        let end = Checkpoint::load(&path).unwrap();
+        let again = folder.path().join("again");
+        end.save(&again).unwrap();
+        assert!(std::fs::read(&again).unwrap() == std::fs::read(&path).unwrap());
+        assert_eq!(end.epochs_done(), 6);
+    }
+}
+
+#[test]
+fn a_checkpoint_is_refused_for_another_run() {
+    let sets = sets(40, 5);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("checkpoint");
+    let mut model = paper_model(&sets.training, 9);
+    let trainer = short(2).check().unwrap().with_checkpoint(&path);
+    run(&trainer, &mut model, &sets, &mut ()).unwrap();
+    let resume = |training: Training, episodes: &Episodes| {
+        training
+            .check()
+            .unwrap()
+            .resume(
+                Checkpoint::load(&path).unwrap(),
+                &mut model.clone(),
+                &*fairness(),
+                episodes,
+                Some(&sets.validation),
+                &mut (),
+            )
+            .map(|trained| trained.ending)
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(resume(short(2), &sets.training), Ok(Ending::Completed));
+    assert_eq!(
+        resume(Training { batch: 7, ..short(2) }, &sets.training),
+        Err("invalid `batch`: expected the value with which the checkpointed run began".to_owned())
+    );
+    assert_eq!(
+        resume(short(2), &iid_episodes(40, 5, 77)),
+        Err("invalid `training`: expected the episodes of the checkpointed run".to_owned())
+    );
+    let bytes = std::fs::read(&path).unwrap();
+    for length in (0..bytes.len()).step_by(13) {
+        std::fs::write(&path, &bytes[..length]).unwrap();
+        assert!(Checkpoint::load(&path).is_err());
+    }
+    std::fs::write(
+        &path,
+        model_to_bytes(&model, &laau_net::Summary::untrained(0)).unwrap(),
+    )
+    .unwrap();
+    let message = Checkpoint::load(&path).unwrap_err().to_string();
+    assert!(
+        message.ends_with("format: expected `laau-checkpoint`, found `laau-model`"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_flag_stops_a_run_at_once_and_leaves_a_usable_checkpoint() {
+    let sets = sets(40, 5);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("checkpoint");
+    let flag = AtomicBool::new(true);
+    let mut model = paper_model(&sets.training, 9);
+    let before = model.clone();
+    let trainer = short(2).check().unwrap().with_checkpoint(&path);
+    let trained = run(&trainer, &mut model, &sets, &mut ((), &flag)).unwrap();
+    assert_eq!((trained.ending, trained.history.len()), (Ending::Stopped, 0));
+    assert_eq!(model, before);
+    flag.store(false, Ordering::Relaxed);
+    let checkpoint = Checkpoint::load(&path).unwrap();
+    assert_eq!(checkpoint.epochs_done(), 0);
+    let trained = trainer
+        .resume(
+            checkpoint,
+            &mut model,
+            &*fairness(),
+            &sets.training,
+            Some(&sets.validation),
+            &mut &flag,
+        )
+        .unwrap();
+    assert_eq!(trained.ending, Ending::Completed);
+    assert!(model_to_bytes(&model, &trained.summary).unwrap() == trained_bytes(short(2), &sets));
+}
+
+#[test]
+fn the_best_epoch_on_validation_is_kept_and_patience_ends_the_run() {
+    let sets = sets(40, 5);
+    let training = Training {
+        phases: vec![Phase {
+            epochs: 40,
+            learning_rate: 0.3,
+        }],
+        patience: Some(3),
+        ..Training::paper()
+    };
+    let mut model = paper_model(&sets.training, 9);
+    let trained = run(&training.check().unwrap(), &mut model, &sets, &mut ()).unwrap();
+    assert_eq!(trained.ending, Ending::EarlyStop);
+    let utilities: Vec<f64> = trained
+        .history
+        .iter()
+        .map(|record| record.validation_utility.unwrap())
+        .collect();
+    let best = trained.summary.best_epoch.unwrap();
+    assert_eq!(utilities.len(), best + 4);
+    assert!(utilities.iter().all(|utility| *utility <= utilities[best]));
+    assert_eq!(
+        mean_utility(&play(&model, &*fairness(), &sets.validation)),
+        utilities[best]
+    );
+    assert_eq!(trained.summary.best_validation_utility, Some(utilities[best]));
+}
+
+#[test]
+fn validation_comes_as_often_as_asked_and_at_the_end() {
+    let sets = sets(20, 4);
+    let training = Training {
+        validate_every: 3,
+        ..short(5)
+    };
+    let trained = run(
+        &training.check().unwrap(),
+        &mut paper_model(&sets.training, 9),
+        &sets,
+        &mut (),
+    )
+    .unwrap();
+    let validated: Vec<bool> = trained
+        .history
+        .iter()
+        .map(|record| record.validation_utility.is_some())
+        .collect();
+    assert_eq!(validated, [false, false, true, false, true]);
+}
+
+#[test]
+fn without_validation_the_last_weights_are_kept() {
+    let sets = sets(20, 4);
+    let mut model = paper_model(&sets.training, 9);
+    let before = model.clone();
+    let trained = short(2)
+        .check()
+        .unwrap()
+        .run(&mut model, &*fairness(), &sets.training, None, &mut ())
+        .unwrap();
+    assert_eq!(trained.summary.best_epoch, None);
+    assert_ne!(model.parameters, before.parameters);
+    let patient = Training {
+        patience: Some(1),
+        ..short(2)
+    };
+    let error = patient
+        .check()
+        .unwrap()
+        .run(&mut model, &*fairness(), &sets.training, None, &mut ())
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "invalid `patience`: expected a validation set to judge by"
+    );
+}
+
+fn diverging(change: impl Fn(&mut Training), path: &Path) -> (Error, Model, Model) {
+    let sets = sets(40, 5);
+    let mut training = short(4);
+    change(&mut training);
+    let mut model = paper_model(&sets.training, 9);
+    let before = model.clone();
+    let trainer = training.check().unwrap().with_checkpoint(path);
+    let error = run(&trainer, &mut model, &sets, &mut ()).unwrap_err();
+    (error, before, model)
+}
+
+#[test]
+fn a_run_that_leaves_the_range_of_numbers_says_where_and_keeps_good_weights() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("checkpoint");
+    for engine in [EngineKind::Fused, EngineKind::Candle] {
+        for learning_rate in [1e306, 1e200] {
+            let (error, before, model) = diverging(
+                |training| {
+                    training.engine = engine;
+                    training.optimiser = Optimiser::Sgd;
+                    training.phases[0].learning_rate = learning_rate;
+                },
+                &path,
+            );
+            let Error::Diverged { epoch: 0, hint, .. } = &error else {
+                panic!("{error}");
+            };
+            assert!(hint.contains("learning rate"));
+            assert!(
+                error
+                    .to_string()
+                    .starts_with("training diverged in epoch 0, batch "),
+                "{error}"
+            );
+            assert_eq!(model, before);
+            assert_eq!(Checkpoint::load(&path).unwrap().best_model(), before);
+        }
+    }
+}
+
+#[test]
+fn a_later_divergence_keeps_the_best_weights_of_the_epochs_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("checkpoint");
+    let (error, before, model) = diverging(
+        |training| {
+            training.optimiser = Optimiser::Sgd;
+            training.phases[1].learning_rate = 1e306;
+        },
+        &path,
+    );
+    assert!(matches!(error, Error::Diverged { epoch: 2, .. }), "{error}");
+    assert_ne!(model.parameters, before.parameters);
+    assert!(model.parameters.iter().all(|value| value.is_finite()));
+    let checkpoint = Checkpoint::load(&path).unwrap();
+    assert_eq!(checkpoint.epochs_done(), 2);
+    assert_eq!(checkpoint.best_model(), model);
+}
+
+#[test]
+fn an_exploding_loss_is_a_divergence() {
+    let folder = tempfile::tempdir().unwrap();
+    let (error, ..) = diverging(
+        |training| {
+            training.phases[0].learning_rate = 10.0;
+            training.explosion = 1e-2;
+        },
+        &folder.path().join("checkpoint"),
+    );
+    let text = error.to_string();
+    assert!(text.contains("above the limit of"), "{text}");
+}
+
+#[test]
+fn a_clipped_gradient_makes_the_step_no_longer_than_the_clip() {
+    let sets = sets(10, 5);
+    let training = Training {
+        phases: vec![Phase {
+            epochs: 1,
+            learning_rate: 1.0,
+        }],
+        optimiser: Optimiser::Sgd,
+        gradient_clip: Some(1e-3),
+        ..Training::paper()
+    };
+    let mut model = paper_model(&sets.training, 9);
+    let before = model.parameters.clone();
+    run(&training.check().unwrap(), &mut model, &sets, &mut ()).unwrap();
+    let moved = model
+        .parameters
+        .iter()
+        .zip(&before)
+        .map(|(after, before)| (after - before).powi(2))
+        .sum::<f64>()
+        .sqrt();
+    assert!((moved - 1e-3).abs() < 1e-12, "{moved}");
+}
+
+#[test]
+fn bounds_on_the_weights_hold_after_every_epoch() {
+    let sets = sets(40, 5);
+    let layer = fairness();
+    let train = |network: Network| {
+        let spec = ModelSpec {
+            network,
+            ..ModelSpec::paper(layer.problem(), 5)
+        };
+        let mut model = model(spec, &*layer, &sets.training, 3);
+        let training = Training {
+            phases: vec![Phase {
+                epochs: 3,
+                learning_rate: 0.05,
+            }],
+            ..Training::paper()
+        };
+        run(&training.check().unwrap(), &mut model, &sets, &mut ()).unwrap();
+        let mut projected = model.clone();
+        projected.project();
+        (model, projected)
+    };
+    let norm = |values: &[f64]| values.iter().map(|v| v * v).sum::<f64>().sqrt();
+    let (model, _) = train(Network::Linear {
+        norm_bound: Some(0.4),
+    });
+    assert!(norm(&model.parameters) <= 0.4);
+    assert!(
+        norm(&train(linear()).0.parameters) > 0.4,
+        "the bound does not bind"
+    );
+    let (model, projected) = train(Network::Mlp {
+        hidden: vec![6],
+        spectral_bound: Some(0.5),
+    });
+    for (a, b) in model.parameters.iter().zip(&projected.parameters) {
+        assert!((a - b).abs() <= 1e-12, "not inside its bound");
+    }
+}
+
+#[test]
+fn episodes_that_do_not_fit_are_refused_before_the_first_step() {
+    let sets = sets(20, 4);
+    let mut model = paper_model(&sets.training, 9);
+    let trainer = short(2).check().unwrap();
+    let none = Episodes::new(4, 1, 1, vec![], vec![]).unwrap();
+    let error = trainer
+        .run(&mut model, &*fairness(), &none, None, &mut ())
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "invalid `training`: expected at least one episode, found none"
+    );
+    let poor = Episodes::new(4, 1, 1, vec![0.5; 4], vec![3.0]).unwrap();
+    assert!(matches!(
+        trainer.run(&mut model, &*fairness(), &poor, None, &mut ()),
+        Err(Error::Core(laau_core::Error::BudgetTooSmall { .. }))
+    ));
+    model.parameters[0] = f64::INFINITY;
+    assert!(run(&trainer, &mut model, &sets, &mut ()).is_err());
+}
+
+/// The utility per step that dynamic programming reaches on independent contexts: near the best of any online policy.
+fn dynamic_programming(validation: &Episodes) -> f64 {
+    let problem = laau_core::problems::WeightedFairness::paper();
+    let (horizon, cell) = (validation.horizon(), 0.5);
+    let largest = 15.0 * horizon as f64;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a count of cells"
+    )]
+    let cells = (largest / cell) as usize + 1;
+    let contexts: Vec<f64> = (0..40)
+        .map(|k| draw_context((f64::from(k) + 0.5) / 40.0))
+        .collect();
+    // value[t][j]: the best utility to come from step t on with the budget j · cell.
+    let mut value = vec![vec![0.0; cells]; horizon + 1];
+    for step in (0..horizon).rev() {
+        let (before, after) = value.split_at_mut(step + 1);
+        let left = horizon - 1 - step;
+        for j in 0..cells {
+            let budget = j as f64 * cell;
+            before[step][j] = if budget < (left + 1) as f64 {
+                f64::NEG_INFINITY
+            } else {
+                let sum: f64 = contexts
+                    .iter()
+                    .map(|c| best_action(*c, budget, left, &after[0], cell).1)
+                    .sum();
+                sum / contexts.len() as f64
+            };
+        }
+    }
+    let mut total = 0.0;
+    for episode in validation.iter() {
+        let mut budget = episode.budgets()[0];
+        for step in 0..horizon {
+            let c = episode.context(step)[0];
+            let (action, _) = best_action(c, budget, horizon - 1 - step, &value[step + 1], cell);
+            total -= laau_core::Problem::cost(&problem, &[action], &[c]);
+            budget -= action;
+        }
+    }
+    total / (validation.len() * horizon) as f64
+}
+
+/// Maximises `c ln x + value(budget − x)` by golden sections; the value is interpolated.
+fn best_action(c: f64, budget: f64, left: usize, value: &[f64], cell: f64) -> (f64, f64) {
+    let to_come = |rest: f64| {
+        if left == 0 {
+            return 0.0;
+        }
+        let position = (rest / cell).clamp(0.0, (value.len() - 1) as f64);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cell")]
+        let low = (position.floor() as usize).min(value.len() - 2);
+        if value[low] == f64::NEG_INFINITY {
+            return value[low + 1];
+        }
+        value[low] + (position - low as f64) * (value[low + 1] - value[low])
+    };
+    let objective = |x: f64| c * x.ln() + to_come(budget - x);
+    let (mut low, mut high) = (1.0_f64, (budget - left as f64).clamp(1.0, 40.0));
+    let golden = 0.618_033_988_749_894_9;
+    for _ in 0..30 {
+        let (a, b) = (high - golden * (high - low), low + golden * (high - low));
+        if objective(a) < objective(b) {
+            low = a;
+        } else {
+            high = b;
+        }
+    }
+    let x = f64::midpoint(low, high);
+    (x, objective(x))
+}
+
+#[test]
+fn training_finds_what_is_there_to_find_on_independent_contexts() {
+    let sets = Sets {
+        training: iid_episodes(1500, 20, 1),
+        validation: iid_episodes(400, 20, 2),
+    };
+    let layer = fairness();
+    let best = dynamic_programming(&sets.validation);
+    let constant = {
+        let model = paper_model(&sets.training, 0);
+        let prices = Constant(model.statistics.multiplier_scale);
+        let policy = laau_core::Unrolled::new("avg-lt", prices, layer.fork())
+            .unwrap()
+            .priced_to_the_end();
+        mean_utility(&laau_core::rollout_all(layer.problem(), &policy, &sets.validation).unwrap())
+    };
+    assert!(constant < best - 5e-3, "nothing to find: {constant} and {best}");
+    let train = |spec: ModelSpec, epochs| {
+        let mut model = model(spec, &*layer, &sets.training, 0);
+        let training = Training {
+            phases: vec![
+                Phase {
+                    epochs,
+                    learning_rate: 5e-3,
+                },
+                Phase {
+                    epochs: epochs / 2,
+                    learning_rate: 1e-3,
+                },
+            ],
+            ..Training::paper()
+        };
+        let trained = run(&training.check().unwrap(), &mut model, &sets, &mut ()).unwrap();
+        let rollouts = play(&model, &*layer, &sets.validation);
+        assert!(rollouts.iter().all(|r| r.violations == 0 && r.failures == 0));
+        assert_eq!(
+            Some(mean_utility(&rollouts)),
+            trained.summary.best_validation_utility
+        );
+        mean_utility(&rollouts)
+    };
+    let paper = train(ModelSpec::paper(layer.problem(), 20), 20);
+    let plus = train(
+        ModelSpec {
+            features: Features::History,
+            form: Form::Residual,
+            network: mlp(&[10, 10]),
+            ..ModelSpec::residual(layer.problem(), 20)
+        },
+        10,
+    );
+    for (name, utility) in [("paper", paper), ("residual", plus)] {
+        // Within a thousandth of dynamic programming, and nearly all the way there from the constant price.
+        assert!(utility > 0.999 * best, "{name}: {utility}, best {best}");
+        assert!(
+            utility - constant > 0.95 * (best - constant),
+            "{name}: {utility}, constant {constant}, best {best}"
+        );
+        assert!(utility < best + 1e-3 * best.abs(), "{name}: better than possible");
+    }
+}
