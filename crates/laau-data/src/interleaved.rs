@@ -8,7 +8,7 @@ use crate::trace::{Order, Trace};
 use crate::walk::{Scale, Walk};
 use crate::windows::{Made, series_per_set};
 
-/// Lines up the readings of each set's series, time after time, and cuts the line into episodes.
+/// Lines up the readings of each set's series, time after time, and cuts the line into episodes, see [`Line::flush`].
 ///
 /// Two passes: the first counts readings and deals the series to the sets, the second lines up.
 pub(crate) fn interleaved(trace: &dyn Trace, options: &EpisodeOptions) -> Result<Made, Error> {
@@ -164,10 +164,17 @@ impl Line {
         }
     }
 
-    /// Lines up the readings of one time, in a seeded order, and never the same series twice in a row if there is
-    /// another.
+    /// Lines up the readings of one time, in a seeded order.
+    ///
+    /// If they suffice for an episode, all its steps are of this time, and what is left over is dropped. If not, the
+    /// episode goes on at the next time, and never with the same series twice in a row if there is another.
     fn flush(&mut self) {
         self.waiting.sort_unstable();
+        let whole = self.waiting.len() * self.width >= self.size;
+        if whole {
+            self.episode.clear();
+            self.last = None;
+        }
         if self.waiting.len() > 1 && Some(self.waiting[0].1) == self.last {
             self.waiting.swap(0, 1);
         }
@@ -181,6 +188,9 @@ impl Line {
                 self.cut += 1;
                 self.episode.clear();
             }
+        }
+        if whole {
+            self.episode.clear();
         }
         self.waiting.clear();
         self.values.clear();

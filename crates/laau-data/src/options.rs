@@ -106,9 +106,8 @@ pub enum Construction {
     /// Consecutive readings of one series; a gap in time ends the window.
     #[default]
     Consecutive,
-    /// Each step another series: the readings of a set's series, time after time and within one time in a seeded order,
-    /// cut into episodes. An episode with at most as many steps as there are series is of one time, or of two that follow
-    /// each other.
+    /// Each step another series at the same time, in a seeded order. A set with fewer series than steps goes on at the
+    /// next time, never with the same series twice in a row.
     Interleaved,
 }
 

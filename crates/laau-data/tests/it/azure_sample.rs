@@ -54,12 +54,13 @@ fn the_real_sample_has_the_statistics_that_its_source_tells() {
         let sizes = [&imported.train, &imported.validation, &imported.test].map(laau_core::Episodes::len);
         assert_eq!(sizes, [5000, 1000, 2000]);
         assert_eq!(imported.train.horizon(), 20);
-        assert_eq!(imported.report.series.iter().sum::<u64>(), 100);
-        // 8004 readings of a machine are 400 windows; a line of all readings of a set loses its last few alone
-        let least = match construction {
-            Construction::Consecutive => 40_000,
-            Construction::Interleaved => 800_400 / 20 - 3,
+        // 8004 readings of a machine are 400 windows; of 62 and 25 machines, three and one episodes can be made at each
+        // time, and 13 machines go on at the next
+        assert_eq!(imported.report.series, [62, 13, 25]);
+        let available = match construction {
+            Construction::Consecutive => 100 * 400,
+            Construction::Interleaved => 3 * 8004 + 13 * 8004 / 20 + 8004,
         };
-        assert!((least..=least + 3).contains(&imported.report.available));
+        assert_eq!(imported.report.available, available);
     }
 }

@@ -342,6 +342,37 @@ fn interleaved_episodes_line_up_the_readings_of_each_set() {
 }
 
 #[test]
+fn interleaved_episodes_are_of_one_time_if_the_series_suffice() {
+    let folder = Folder::new();
+    let paths = vec![folder.write("a.csv", rows(4, 0..20))];
+    let imported = import(
+        &open(paths),
+        &EpisodeOptions {
+            construction: Construction::Interleaved,
+            ..options(3, 20)
+        },
+    )
+    .unwrap();
+    assert_eq!((imported.report.available, imported.report.unused), (20, 20));
+    let mut orders = Vec::new();
+    for episode in imported.train.iter() {
+        let readings: Vec<usize> = episode.contexts().iter().map(|c| number(*c)).collect();
+        assert!(
+            readings.iter().all(|r| r % 20 == readings[0] % 20),
+            "{readings:?}"
+        );
+        let mut machines: Vec<usize> = readings.iter().map(|r| r / 20).collect();
+        orders.push(machines.clone());
+        machines.sort_unstable();
+        machines.dedup();
+        assert_eq!(machines.len(), 3);
+    }
+    orders.sort();
+    orders.dedup();
+    assert!(orders.len() > 5, "the order changes with the time: {orders:?}");
+}
+
+#[test]
 fn interleaved_episodes_need_two_series_in_each_set() {
     let folder = Folder::new();
     let paths = vec![folder.write("a.csv", rows(2, 0..20))];
