@@ -1,6 +1,6 @@
 //! The layer at one step of an episode, as the priced policies ask it.
 
-use laau_core::{Differentiate, Error, Observation, Query, Solutions, StepSolver};
+use laau_core::{Differentiate, Error, Observation, Query, Solutions, Status, StepSolver};
 
 /// A layer with the scratch memory that an agent needs.
 pub(crate) struct Layer {
@@ -79,8 +79,9 @@ impl Layer {
         let solution = self.solution.row(0);
         action.copy_from_slice(solution.action);
         match solution.status {
-            status if status.is_solved() => Ok(()),
-            status => Err(Error::Unsolved {
+            // Short of its tolerance the action is still payable, and the best that is known.
+            Status::Solved { .. } | Status::NotConverged { .. } => Ok(()),
+            status @ (Status::Infeasible { .. } | Status::Invalid { .. }) => Err(Error::Unsolved {
                 step: seen.step,
                 status,
             }),

@@ -94,13 +94,18 @@ pub struct HorizonSolution {
 /// The offline optimum by a primal-dual interior point:
 /// `min Σ_t l(x_t, c_t)` subject to `Σ_t g(x_t, c_t) ≤ B` and the box.
 ///
-/// The steps meet in the budgets only. A Newton step therefore factors one `d × d` matrix per step and one `M × M`
-/// matrix in all (the Schur complement, a sum over steps): the cost is `O(N (d³ + M d² + M² d))`.
+/// The steps meet in their usage only. A Newton step therefore factors one `d × d` matrix per step and a chain of
+/// `M × M` matrices: the cost is `O(N (d³ + M d² + M² d + M³))`, linear in the horizon.
 ///
 /// All iterates are strictly feasible. It stops when `complementarity + Σ |dual residual| (upper − lower)` is within the
 /// tolerance; by convexity that is an upper bound on the suboptimality, whatever the path was.
 ///
-/// A budget that the lower corners use up leaves no inside. It is given a little room
+/// **The reserve.** Nobody may touch what the steps to come need for their lower corners, and that is reserved for the
+/// worst context. Where a problem's lower corner uses less in the contexts that come, the reserve forbids plans that
+/// the budgets alone allow. [`Hindsight::plan`] is the optimum among the plans that can be played: it adds a limit at
+/// every step when the budgets alone do not imply them. [`HorizonOptimum::solve`] looks at the budgets alone.
+///
+/// A limit that the lower corners use up leaves no inside. It is given a little room
 /// ([`HorizonOptions::relaxation`]); a plan is pulled back to what can be paid.
 #[derive(Clone)]
 pub struct HorizonOptimum {
@@ -124,8 +129,7 @@ impl HorizonOptimum {
     /// [`Error::WrongLength`] or [`Error::BudgetTooSmall`] for inputs that do not fit, and the crate's `NotConverged` at
     /// the seam.
     pub fn solve(&self, contexts: &[f64], budgets: &[f64]) -> Result<HorizonSolution, Error> {
-        let context_len = self.problem.dimensions().context;
-        let episode = Episode::new(contexts, context_len, budgets)?;
+        let episode = Episode::new(contexts, self.problem.dimensions().context, budgets)?;
         let expected = self.problem.dimensions().budgets;
         if budgets.len() != expected {
             return Err(Error::WrongLength {
@@ -134,7 +138,43 @@ impl HorizonOptimum {
                 found: budgets.len(),
             });
         }
-        Iteration::start(&*self.problem, &self.options, episode)?.run()
+        let mut limits = vec![f64::INFINITY; episode.horizon() * expected];
+        let last = limits.len() - expected;
+        limits[last..].copy_from_slice(budgets);
+        Iteration::start(&*self.problem, &self.options, episode, limits)?.run()
+    }
+
+    /// What may be used up to and including each step if the reserve is kept, `N × M`.
+    fn reserve_limits(&self, episode: &Episode<'_>) -> Vec<f64> {
+        let n = episode.horizon();
+        let mut reserve = vec![0.0; episode.budgets().len()];
+        let mut limits = Vec::with_capacity(n * reserve.len());
+        for step in 0..n {
+            self.problem.reserve(n - 1 - step, &mut reserve);
+            limits.extend(
+                episode
+                    .budgets()
+                    .iter()
+                    .zip(&reserve)
+                    .map(|(budget, reserve)| budget - reserve),
+            );
+        }
+        limits
+    }
+
+    /// Whether actions stay within the limits, but for a share of the budgets that is beneath the reserve's own rounding.
+    fn within(&self, episode: &Episode<'_>, actions: &[f64], limits: &[f64]) -> bool {
+        const NEGLIGIBLE: f64 = 1e-9;
+        let d = self.problem.dimensions().actions;
+        let m = episode.budgets().len();
+        let (mut used, mut usage) = (vec![0.0; m], vec![0.0; m]);
+        actions.chunks_exact(d).enumerate().all(|(step, action)| {
+            self.problem.usage(action, episode.context(step), &mut usage);
+            (0..m).all(|k| {
+                used[k] += usage[k];
+                used[k] <= limits[step * m + k] + NEGLIGIBLE * episode.budgets()[k]
+            })
+        })
     }
 }
 
@@ -144,7 +184,11 @@ impl Hindsight for HorizonOptimum {
     }
 
     fn plan(&self, episode: &Episode<'_>, actions: &mut [f64]) -> Result<(), Error> {
-        let solution = self.solve(episode.contexts(), episode.budgets())?;
+        let mut solution = self.solve(episode.contexts(), episode.budgets())?;
+        let limits = self.reserve_limits(episode);
+        if !self.within(episode, &solution.actions, &limits) {
+            solution = Iteration::start(&*self.problem, &self.options, *episode, limits)?.run()?;
+        }
         actions.copy_from_slice(&solution.actions);
         let problem: Arc<dyn Problem> = Arc::<dyn SmoothProblem>::clone(&self.problem);
         pull_in(&problem, episode, actions)

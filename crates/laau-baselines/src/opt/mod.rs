@@ -1,8 +1,10 @@
 //! OPT, the offline optimum: what nobody can beat, because it alone sees the whole episode.
 
+mod chain;
 mod cholesky;
 mod horizon;
 mod interior;
+mod point;
 mod water_filling;
 
 use std::sync::Arc;
