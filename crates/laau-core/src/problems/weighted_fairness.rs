@@ -12,6 +12,9 @@ pub struct WeightedFairness {
 }
 
 impl WeightedFairness {
+    /// The problem's name.
+    pub const NAME: &'static str = "weighted-fairness";
+
     /// The box of the paper, `[1, 40]`.
     #[must_use]
     pub fn paper() -> Self {
@@ -40,7 +43,7 @@ impl WeightedFairness {
 
 impl Problem for WeightedFairness {
     fn name(&self) -> &'static str {
-        "weighted-fairness"
+        Self::NAME
     }
 
     fn dimensions(&self) -> Dimensions {
