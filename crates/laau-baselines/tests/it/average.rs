@@ -1,32 +1,51 @@
 //! The average multiplier does what its definition says.
 
-use laau_baselines::AvgLtOptions;
-use laau_core::{Query, Solutions, StepSolver};
+use laau_baselines::{AvgLtOptions, Setting};
+use laau_core::{Episodes, Query, Solutions, StepSolver};
 
-use crate::workload::{fairness, generator, independent};
+use crate::workload::{fairness, general, generator, independent, log_utility};
 
-#[test]
-fn at_the_average_multiplier_the_mean_usage_is_the_mean_budget() {
-    let setting = fairness();
-    let train = independent(&*setting.problem, &mut generator(5), (200, 20), (0.2, 0.4));
-    let multiplier = AvgLtOptions::default()
-        .average_multiplier(&setting, &train)
-        .unwrap();
+/// What all training steps use together at a price, each untruncated.
+fn used_at(setting: &Setting, train: &Episodes, multiplier: &[f64]) -> Vec<f64> {
     let mut solver = setting.solver.clone();
     let dimensions = setting.problem.dimensions();
     let mut solution = Solutions::new(dimensions, 1);
-    let mut used = 0.0;
+    let ample = vec![1e4; dimensions.budgets];
+    let (mut used, mut usage) = (vec![0.0; dimensions.budgets], vec![0.0; dimensions.budgets]);
     for context in train.contexts().chunks_exact(dimensions.context) {
         let query = Query {
             context,
-            multiplier: &multiplier,
-            remaining: &[1e6],
+            multiplier,
+            remaining: &ample,
         };
         solver.solve(query, solution.row_mut(0)).unwrap();
-        used += solution.row(0).action[0];
+        setting.problem.usage(solution.row(0).action, context, &mut usage);
+        for (used, usage) in used.iter_mut().zip(&usage) {
+            *used += usage;
+        }
     }
-    let budget: f64 = train.budgets().iter().sum();
-    assert!((used - budget).abs() < 1e-7 * budget, "{used} of {budget}");
+    used
+}
+
+#[test]
+fn at_the_average_multiplier_the_mean_usage_is_the_mean_budget() {
+    for setting in [fairness(), general(log_utility())] {
+        let train = independent(&*setting.problem, &mut generator(5), (100, 20), (0.2, 0.4));
+        let multiplier = AvgLtOptions::default()
+            .average_multiplier(&setting, &train)
+            .unwrap();
+        let used = used_at(&setting, &train, &multiplier);
+        let m = train.budget_len();
+        for (k, used) in used.iter().enumerate() {
+            let budget: f64 = train.budgets().iter().skip(k).step_by(m).sum();
+            let name = setting.problem.name();
+            assert!(multiplier[k] > 0.0, "{name}: budget {k} has no price");
+            assert!(
+                (used - budget).abs() < 1e-6 * budget,
+                "{name}: {used} of {budget}"
+            );
+        }
+    }
 }
 
 #[test]

@@ -36,7 +36,6 @@ fn with_a_step_of_one_over_root_n_what_is_lost_falls_as_one_over_root_n() {
             let episodes = independent(&*setting.problem, &mut generator(9), size, (0.3, 0.3001));
             1.0 - fraction_of_opt(&setting, &policy, &episodes)
         });
-        println!("{}: {lost:?}", mirror.name());
         // Ten times the steps, a third of the loss: √10 is 3.2.
         for pair in lost.windows(2) {
             let ratio = pair[0] / pair[1];
@@ -57,7 +56,6 @@ fn a_step_that_does_not_shrink_with_the_horizon_stays_behind() {
         };
         let root = 1000_f64.sqrt();
         let (shrinking, constant, tiny) = (fraction(1.0), fraction(root), fraction(1.0 / root));
-        println!("{} {shrinking} {constant} {tiny}", mirror.name());
         assert!(
             shrinking > constant,
             "{}: {shrinking} and {constant}",
@@ -83,8 +81,8 @@ fn the_queue_form_is_gradient_descent() {
 }
 
 #[test]
-fn two_steps_by_hand() {
-    // B = 20, N = 2, so ρ = 10 and η = 0.5. The price starts at 0.02: x̃ = 0.4/0.02 = 20, s = 1 − 20/10 = −1.
+fn three_steps_by_hand() {
+    // B = 30, N = 3, so ρ = 10; η = 0.5. The price starts at 0.02: x̃ = 0.4/0.02 = 20, s = 1 − 20/10 = −1.
     let setting = fairness();
     let episodes = Episodes::new(3, 1, 1, vec![0.4, 0.4, 0.4], vec![30.0]).unwrap();
     let eta = 0.5;
@@ -129,11 +127,6 @@ fn tuning_beats_the_cold_start_and_reports_what_it_found() {
         let [tuned, cold] = [tuned, cold].map(|options| options.fit(&setting, &train, &validation).unwrap());
         let [warm_fraction, cold_fraction] =
             [&tuned, &cold].map(|fitted| fraction_of_opt(&setting, &*fitted.policy, &test));
-        println!(
-            "{} {warm_fraction} {cold_fraction} {:?}",
-            mirror.name(),
-            tuned.parameters
-        );
         assert!(
             warm_fraction > cold_fraction,
             "{}: {warm_fraction} and {cold_fraction}",

@@ -14,11 +14,12 @@ use crate::cone::ConicProgram;
 use crate::workload::generator;
 
 /// Plans, replays through the ledger, and checks that the plan was paid as it was.
-fn played(problem: Arc<dyn Problem>, hindsight: &dyn Hindsight, episode: &Episode<'_>) -> Rollout {
+fn played(problem: &Arc<dyn SmoothProblem>, hindsight: &dyn Hindsight, episode: &Episode<'_>) -> Rollout {
     let mut plan = vec![0.0; episode.horizon() * problem.dimensions().actions];
     hindsight.plan(episode, &mut plan).unwrap();
-    let policy = replay(hindsight.name(), plan.clone(), Arc::clone(&problem));
-    let result = rollout(&*problem, &policy, episode).unwrap();
+    let plain: Arc<dyn Problem> = Arc::<dyn SmoothProblem>::clone(problem);
+    let policy = replay(hindsight.name(), plan.clone(), plain);
+    let result = rollout(&**problem, &policy, episode).unwrap();
     assert_eq!(
         (result.violations, result.failures, result.projections),
         (0, 0, 0)
@@ -66,13 +67,13 @@ fn water_filling_and_the_interior_point_equal_clarabel_on_fairness() {
         let shared: Arc<dyn SmoothProblem> = Arc::new(problem.clone());
 
         let exact = played(
-            Arc::clone(&shared) as Arc<dyn Problem>,
+            &shared,
             &*optimum(Optimum::WaterFilling(problem)).unwrap(),
             &episode,
         );
         let iterated = played(
-            Arc::clone(&shared) as Arc<dyn Problem>,
-            &*optimum(Optimum::Horizon(shared, HorizonOptions::default())).unwrap(),
+            &shared,
+            &*optimum(Optimum::Horizon(Arc::clone(&shared), HorizonOptions::default())).unwrap(),
             &episode,
         );
         let truth = ConicProgram {
@@ -126,7 +127,7 @@ fn the_interior_point_equals_clarabel_on_several_resources() {
         .utility();
         let problem: Arc<dyn SmoothProblem> = Arc::new(problem);
         let solver = HorizonOptimum::new(Arc::clone(&problem), HorizonOptions::default()).unwrap();
-        let found = played(problem, &solver, &episode);
+        let found = played(&problem, &solver, &episode);
         let size = contexts.iter().map(|c| c * 2.0).sum::<f64>().max(truth.abs());
         let what = format!("case {case}, d {d}, M {m}, horizon {horizon}");
         assert_close(total(&found), truth, size, 1e-7, &what);
@@ -182,10 +183,80 @@ fn usage_that_is_not_affine_equals_clarabel_too() {
             squares: Some(budget),
         }
         .utility();
-        let found = played(Arc::clone(&problem) as Arc<dyn Problem>, &solver, &episode);
+        let found = played(&problem, &solver, &episode);
         let size = contexts.iter().map(|c| c * 2.0).sum::<f64>().max(1e-3);
         assert_close(total(&found), truth, size, 1e-7, &format!("case {case}"));
     }
+}
+
+/// Weighted fairness whose usage is metered at a rate of at most 1 that comes with the context: the reserve is for the
+/// highest rate, and binds.
+struct Metered;
+
+impl Functions for Metered {
+    fn name(&self) -> &'static str {
+        "metered"
+    }
+    fn dimensions(&self) -> Dimensions {
+        Dimensions {
+            actions: 1,
+            budgets: 1,
+            context: 2,
+        }
+    }
+    fn lower(&self) -> &[f64] {
+        &[1.0]
+    }
+    fn upper(&self) -> &[f64] {
+        &[9.0]
+    }
+    fn cost<T: Number>(&self, action: &[T], context: &[T]) -> T {
+        -context[0] * action[0].ln()
+    }
+    fn usage<T: Number>(&self, action: &[T], context: &[T], out: &mut [T]) {
+        out[0] = action[0] * context[1];
+    }
+    fn least_usage(&self, out: &mut [f64]) {
+        out[0] = 1.0;
+    }
+}
+
+#[test]
+fn a_plan_is_the_best_of_those_that_keep_the_reserve() {
+    let mut rng = generator(13);
+    let problem: Arc<dyn SmoothProblem> = Arc::new(Dual::new(Metered).unwrap());
+    let solver = HorizonOptimum::new(Arc::clone(&problem), HorizonOptions::default()).unwrap();
+    let mut held_back = 0;
+    for case in 0..40 {
+        let horizon = rng.random_range(2..=12);
+        let weights: Vec<f64> = (0..horizon).map(|_| rng.random_range(0.01..1.0)).collect();
+        let rates: Vec<f64> = (0..horizon).map(|_| rng.random_range(0.1..1.0)).collect();
+        let contexts: Vec<f64> = weights.iter().zip(&rates).flat_map(|(c, k)| [*c, *k]).collect();
+        let budget = horizon as f64 * rng.random_range(1.0..3.0);
+        let episode = Episode::new(&contexts, 2, std::slice::from_ref(&budget)).unwrap();
+        let truth = |limits: &mut dyn Iterator<Item = usize>| {
+            ConicProgram {
+                weights: weights.clone(),
+                lower: 1.0,
+                upper: 9.0,
+                budgets: limits
+                    .map(|step| {
+                        let mut row = rates.clone();
+                        row[step + 1..].fill(0.0);
+                        (row, budget - (horizon - 1 - step) as f64)
+                    })
+                    .collect(),
+                squares: None,
+            }
+            .utility()
+        };
+        let (reserved, free) = (truth(&mut (0..horizon)), truth(&mut std::iter::once(horizon - 1)));
+        let found = played(&problem, &solver, &episode);
+        let size = weights.iter().map(|c| c * 2.0).sum::<f64>();
+        assert_close(total(&found), reserved, size, 1e-7, &format!("case {case}"));
+        held_back += usize::from(reserved < free - 1e-4 * size);
+    }
+    assert!(held_back >= 10, "the reserve mattered in {held_back} cases only");
 }
 
 #[test]
