@@ -252,6 +252,28 @@ mod tests {
     }
 
     #[test]
+    fn options_are_read_from_a_file_and_unknown_ones_refused() {
+        let read = serde_json::from_str::<EpisodeOptions>;
+        let text = r#"{"horizon": 10, "normalisation": "series-max", "out-of-range": "clamp",
+            "construction": "interleaved", "budgets": [[2, 4]], "split": {"train": 1, "validation": 2, "test": 3}}"#;
+        let expected = EpisodeOptions {
+            horizon: 10,
+            normalisation: Normalisation::SeriesMax,
+            out_of_range: OutOfRange::Clamp,
+            construction: Construction::Interleaved,
+            budgets: vec![(2.0, 4.0)],
+            split: Split {
+                train: 1,
+                validation: 2,
+                test: 3,
+            },
+            ..EpisodeOptions::default()
+        };
+        assert_eq!(read(text).unwrap(), expected);
+        assert!(read(r#"{"horizn": 10}"#).is_err());
+    }
+
+    #[test]
     fn readings_become_contexts_by_the_normalisation() {
         let series = (2.0, 8.0);
         assert_eq!(Normalisation::Percent.apply(50.0, series), 0.5);
