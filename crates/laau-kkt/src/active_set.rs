@@ -70,6 +70,8 @@ pub(crate) struct System {
     solved: Vec<f64>,
     right: Vec<f64>,
     free: Vec<usize>,
+    /// Whether there are as many active budgets as free actions, none of them soft.
+    square: bool,
 }
 
 impl System {
@@ -82,6 +84,7 @@ impl System {
             solved: vec![0.0; d * m],
             right: vec![0.0; d + m],
             free: Vec::with_capacity(d),
+            square: false,
         }
     }
 
@@ -101,6 +104,7 @@ impl System {
         let d = model.d;
         self.form = Form::Schur;
         let a = set.budgets.len();
+        self.square = softness.is_none() && a == set.free();
         if model.structure.diagonal_hessian {
             for i in 0..d {
                 let h = model.hessian[i] + ridge.map_or(0.0, |ridge| ridge[i]);
@@ -235,8 +239,10 @@ impl System {
             }
         }
         let right = &mut self.right[..a];
+        let mut pinned = self.square;
         for (row, &m) in set.budgets.iter().enumerate() {
             right[row] = dot(&self.solved[row * d..][..d], p) - q[m];
+            pinned &= q[m] == 0.0;
         }
         self.outer.solve(right);
         if model.structure.diagonal_hessian {
@@ -252,6 +258,10 @@ impl System {
             for (p, s) in p.iter_mut().zip(&self.solved[row * d..][..d]) {
                 *p -= s * right[row];
             }
+        }
+        if pinned {
+            // As many budgets as free actions hold them where they are: exactly, not to rounding.
+            p.fill(0.0);
         }
     }
 

@@ -1,21 +1,22 @@
-//! The primal-dual interior-point iteration (Mehrotra's predictor-corrector), strictly inside all constraints.
+//! The primal-dual interior-point iteration (Mehrotra's predictor-corrector), strictly inside the box.
 //!
-//! For `min l(x) + λᵀg(x)` with `g(x) ≤ b` and `lower ≤ x ≤ upper`, write `u = x − lower`, `v = upper − x`,
-//! `s = b − g(x)` and `z, y, μ` for their duals. A barrier `τ` asks for
+//! For `min l(x) + λᵀg(x)` with `g(x) + s = b`, `s ≥ 0` and `lower ≤ x ≤ upper`, write `u = x − lower`, `v = upper − x`
+//! and `z, y, μ` for the duals of `u, v, s`. A barrier `τ` asks for
 //!
 //! ```text
-//!     ∇l + ∇gᵀ(λ + μ) − z + y = 0,     u z = τ,  v y = τ,  s μ = τ
+//!     ∇l + ∇gᵀ(λ + μ) − z + y = 0,     g(x) + s = b,     u z = τ,  v y = τ,  s μ = τ
 //! ```
 //!
 //! and a Newton step solves, with `D = H + z/u + y/v` and `J = ∇g`,
 //!
 //! ```text
-//!     (s/μ + J D⁻¹ Jᵀ) dμ = e_s/μ + J D⁻¹ r,     dx = D⁻¹ (r − Jᵀ dμ),     r = −r_d + e_z/u − e_y/v
+//!     (s/μ + J D⁻¹ Jᵀ) dμ = e_s/μ + r_p + J D⁻¹ r,   dx = D⁻¹ (r − Jᵀ dμ),   r = −r_d + e_z/u − e_y/v
 //! ```
 //!
-//! where `r_d` is the residual of the first condition and `e_z, e_y, e_s` those of the products. With a diagonal Hessian
-//! only the `M × M` matrix is factorised; otherwise `D` is, too. `u`, `v` and (for affine usage) `s` are updated
-//! themselves, not recomputed as differences, so that they keep their digits as they vanish.
+//! where `r_d` and `r_p` are the residuals of the first two conditions and `e_z, e_y, e_s` those of the products. With a
+//! diagonal Hessian only the `M × M` matrix is factorised; otherwise `D` is, too. The start has `r_p = 0`, and for affine
+//! usage it stays so; the slacks of curved budgets are free of `b − g(x)` lest they choke the steps. `u`, `v` and `s` are
+//! updated themselves, not recomputed as differences, so that they keep their digits as they vanish.
 
 use laau_core::{Query, SmoothProblem};
 
@@ -24,16 +25,20 @@ use crate::model::Model;
 
 /// How far a step goes towards the nearest constraint.
 const TO_THE_BOUNDARY: f64 = 0.995;
+/// No product of slack and dual falls below this share of their mean.
+const LEAST_PRODUCT: f64 = 0.05;
+/// A step aims to raise no product of slack and dual by more than this factor: Newton's model of it would not hold.
+const MOST_GROWTH: f64 = 10.0;
+/// Nor to lower one below this share of itself and of the target.
+const MOST_DECAY: f64 = 0.1;
 /// Share of the way to the budgets at which the iteration starts.
 const START: f64 = 0.5;
-/// A curved budget may take at most this share of its slack in one step.
-const KEEP_SLACK: f64 = 0.005;
 
 /// The iterate, and memory for its steps.
 #[derive(Debug, Clone)]
 pub(crate) struct Barrier {
     pub(crate) x: Vec<f64>,
-    /// `x − lower`, `upper − x`, `b − g(x)`.
+    /// `x − lower`, `upper − x`, and the slacks of the budgets.
     pub(crate) u: Vec<f64>,
     pub(crate) v: Vec<f64>,
     pub(crate) s: Vec<f64>,
@@ -51,6 +56,9 @@ pub(crate) struct Barrier {
     pub(crate) residual: f64,
     pub(crate) iterations: u32,
     products: f64,
+    /// `r_p = g(x) + s − b`, and the slacks at the start.
+    excess: Vec<f64>,
+    room: Vec<f64>,
     inverse_u: Vec<f64>,
     inverse_v: Vec<f64>,
     /// `D⁻¹` if diagonal.
@@ -89,6 +97,8 @@ impl Barrier {
             residual: 0.0,
             iterations: 0,
             products: 0.0,
+            excess: of_m(),
+            room: of_m(),
             inverse_u: of_d(),
             inverse_v: of_d(),
             inverse: of_d(),
@@ -179,6 +189,8 @@ impl Barrier {
                 1.0
             };
         }
+        self.excess.fill(0.0);
+        self.room.copy_from_slice(&self.s);
         let count = self.products.max(1.0);
         self.barrier = (work / count).max(f64::MIN_POSITIVE.sqrt());
         self.start = self.barrier;
@@ -231,7 +243,7 @@ impl Barrier {
                 Some(target) => target,
                 None => self.centring(reach) * self.barrier,
             };
-            let reach = self.correct(model, target);
+            let reach = self.correct(model, target, (1.0 / reach).min(1.0));
             let length = (TO_THE_BOUNDARY / reach).min(1.0);
             if !self.step(problem, model, query, length) {
                 break;
@@ -281,6 +293,11 @@ impl Barrier {
             largest = larger(largest, r[i].abs());
         }
         self.residual = largest / scale;
+        if !model.structure.affine_usage {
+            for row in 0..model.m {
+                self.residual = larger(self.residual, self.excess[row].abs() / self.room[row]);
+            }
+        }
     }
 
     /// Factorises `D` and `s/μ + J D⁻¹ Jᵀ`.
@@ -370,8 +387,8 @@ impl Barrier {
         for i in 0..d {
             right[i] = y[i] - stationarity[i] - z[i];
         }
-        for (right, s) in self.slack_right.iter_mut().zip(&self.s) {
-            *right = -s;
+        for row in 0..model.m {
+            self.slack_right[row] = self.excess[row] - self.s[row];
         }
         self.solve(model);
         let (dx, dz, dy) = (&self.dx[..d], &mut self.dz[..d], &mut self.dy[..d]);
@@ -408,23 +425,27 @@ impl Barrier {
         (ratio * ratio * ratio).clamp(1e-8, 1.0)
     }
 
-    /// The step towards `τ = target`, with the second-order terms of the predictor.
+    /// The step towards `τ = target`, with the second-order terms of the predictor, as far as it reached.
     #[inline]
-    fn correct(&mut self, model: &Model, target: f64) -> f64 {
+    fn correct(&mut self, model: &Model, target: f64, reached: f64) -> f64 {
         let d = model.d;
         let (u, v, z, y) = (&self.u[..d], &self.v[..d], &self.z[..d], &self.y[..d]);
         let (dx, dz, dy) = (&self.dx[..d], &mut self.dz[..d], &mut self.dy[..d]);
         let (inverse_u, inverse_v) = (&self.inverse_u[..d], &self.inverse_v[..d]);
-        let (stationarity, right, free) = (&self.stationarity[..d], &mut self.right[..d], &self.free[..d]);
+        let (stationarity, right) = (&self.stationarity[..d], &mut self.right[..d]);
+        let share = reached * reached;
         for i in 0..d {
             // e/u and e/v; kept where dz and dy will stand.
-            dz[i] = (free[i] * target - u[i] * z[i] - dx[i] * dz[i]) * inverse_u[i];
-            dy[i] = (free[i] * target - v[i] * y[i] + dx[i] * dy[i]) * inverse_v[i];
+            let (below, above) = (u[i] * z[i], v[i] * y[i]);
+            dz[i] = (aim(target, share * dx[i] * dz[i], below) - below) * inverse_u[i];
+            dy[i] = (aim(target, -share * dx[i] * dy[i], above) - above) * inverse_v[i];
             right[i] = dz[i] - dy[i] - stationarity[i];
         }
         for row in 0..model.m {
             self.slack_right[row] = if self.live[row] {
-                (target - self.ds[row] * self.d_dual[row]) / self.dual[row] - self.s[row]
+                let product = self.s[row] * self.dual[row];
+                let aim = aim(target, share * self.ds[row] * self.d_dual[row], product);
+                aim / self.dual[row] + self.excess[row] - self.s[row]
             } else {
                 0.0
             };
@@ -477,7 +498,7 @@ impl Barrier {
         }
         for row in 0..m {
             self.ds[row] = if self.live[row] {
-                -dot(&model.jacobian[row * d..][..d], dx)
+                -self.excess[row] - dot(&model.jacobian[row * d..][..d], dx)
             } else {
                 0.0
             };
@@ -496,7 +517,31 @@ impl Barrier {
         reach
     }
 
-    /// Moves by `length`, less if a curved budget would be left, and evaluates the gradients there.
+    /// Lifts duals whose product fell far behind the others: a slack that is small for its dual would be thrown across
+    /// the box by the next step.
+    #[inline]
+    fn recentre(&mut self) {
+        let d = self.x.len();
+        let least = LEAST_PRODUCT * self.barrier;
+        let (u, v, z, y) = (&self.u[..d], &self.v[..d], &mut self.z[..d], &mut self.y[..d]);
+        let mut behind = false;
+        for i in 0..d {
+            behind |= u[i] * z[i] < least || v[i] * y[i] < least;
+        }
+        if behind {
+            for i in 0..d {
+                z[i] = self.free[i] * larger(z[i], least / u[i]);
+                y[i] = self.free[i] * larger(y[i], least / v[i]);
+            }
+        }
+        for row in 0..self.s.len() {
+            if self.live[row] && self.s[row] * self.dual[row] < least {
+                self.dual[row] = least / self.s[row];
+            }
+        }
+    }
+
+    /// Moves by `length`, less if a curved budget bends too much, and evaluates the gradients there.
     #[inline]
     fn step(
         &mut self,
@@ -524,11 +569,13 @@ impl Barrier {
                 break;
             }
             model.evaluate_usage(problem, query, &self.trial);
-            let kept = |row: usize| {
-                let left = query.remaining[row] - model.usage[row];
-                !self.live[row] || left > KEEP_SLACK * self.s[row]
+            // Newton's model of a curved budget holds only so far.
+            let fits = |row: usize| {
+                let slack = self.s[row] + length * self.ds[row];
+                let excess = model.usage[row] + slack - query.remaining[row];
+                !self.live[row] || excess.abs() <= self.excess[row].abs().max(self.room[row])
             };
-            if (0..model.m).all(kept) {
+            if (0..model.m).all(fits) {
                 break;
             }
             length *= 0.5;
@@ -554,16 +601,16 @@ impl Barrier {
         }
         for row in 0..model.m {
             if self.live[row] {
-                self.s[row] = if model.structure.affine_usage {
-                    self.s[row] + length * self.ds[row]
-                } else {
-                    query.remaining[row] - model.usage[row]
-                };
+                self.s[row] += length * self.ds[row];
+                if !model.structure.affine_usage {
+                    self.excess[row] = model.usage[row] + self.s[row] - query.remaining[row];
+                }
                 self.dual[row] += length * self.d_dual[row];
                 total += self.s[row] * self.dual[row];
             }
         }
         self.barrier = total / self.products.max(1.0);
+        self.recentre();
         model.evaluate(problem, query, &self.x);
         true
     }
@@ -573,4 +620,13 @@ impl Barrier {
 #[inline]
 fn larger(a: f64, b: f64) -> f64 {
     if a > b { a } else { b }
+}
+
+/// What a product of slack and dual is to become: the target, less the predictor's second-order term, within reason.
+#[inline]
+fn aim(target: f64, second_order: f64, product: f64) -> f64 {
+    let least = MOST_DECAY * if target < product { target } else { product };
+    let most = MOST_GROWTH * product;
+    let aim = larger(target - second_order, least);
+    if aim < most { aim } else { most }
 }

@@ -47,7 +47,13 @@ pub fn check_episode(
             result.map(|result| result.cost)
         };
         let derivative = gradient.multipliers[index];
-        report.compare(place, derivative, multipliers[index], 0.0, options, &mut function);
+        report.compare(
+            place,
+            derivative,
+            (multipliers[index], 0.0, 0.0),
+            options,
+            &mut function,
+        );
         prices[index] = multipliers[index];
     }
     let mut budgets = episode.budgets().to_vec();
@@ -60,7 +66,13 @@ pub fn check_episode(
         };
         let place = EpisodePlace::Budget { budget };
         let at = episode.budgets()[budget];
-        report.compare(place, gradient.budgets[budget], at, 0.0, options, &mut function);
+        report.compare(
+            place,
+            gradient.budgets[budget],
+            (at, 0.0, 0.0),
+            options,
+            &mut function,
+        );
         budgets[budget] = at;
     }
     Ok(report)

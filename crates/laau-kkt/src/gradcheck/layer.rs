@@ -55,6 +55,9 @@ pub fn check_layer(
     layer.pullback_batch(queries, &solutions, upstream, &mut gradients)?;
 
     let mut report = Gradcheck::new();
+    // The terms of the sum, which may cancel.
+    let action = solutions.actions();
+    let scale = action.iter().zip(upstream).map(|(x, w)| (x * w).abs()).sum();
     let everywhere = f64::NEG_INFINITY;
     let inputs = [
         (Input::Multiplier, query.multiplier, &gradients.multipliers, 0.0),
@@ -87,8 +90,7 @@ pub fn check_layer(
             report.compare(
                 place,
                 derivatives[index],
-                values[index],
-                from,
+                (values[index], from, scale),
                 options,
                 &mut function,
             );

@@ -89,17 +89,16 @@ impl<P: Copy> Gradcheck<P> {
         self.worst.as_ref().map_or(0.0, |worst| worst.relative_error)
     }
 
-    /// Compares one derivative of a function at `at`, which is defined from `from` on.
+    /// Compares one derivative of a function at `at`, which is defined from `from` on and has values of size `scale`.
     fn compare(
         &mut self,
         place: P,
         derivative: f64,
-        at: f64,
-        from: f64,
+        (at, from, scale): (f64, f64, f64),
         options: &GradcheckOptions,
         function: &mut dyn FnMut(f64) -> Option<f64>,
     ) {
-        match difference(at, from, options, function) {
+        match difference(at, from, scale, options, function) {
             Difference::Unsolved => self.unsolved.push(place),
             Difference::Kink => self.kinks.push(place),
             Difference::Smooth { slope, floor } => self.note(place, derivative, slope, floor),

@@ -12,10 +12,11 @@ pub(super) enum Difference {
     Smooth { slope: f64, floor: f64 },
 }
 
-/// Differentiates at `at`, where the function is defined on `from ..`.
+/// Differentiates at `at`, where the function is defined on `from ..`; its terms are of size `scale`.
 pub(super) fn difference(
     at: f64,
     from: f64,
+    scale: f64,
     options: &GradcheckOptions,
     function: &mut dyn FnMut(f64) -> Option<f64>,
 ) -> Difference {
@@ -29,7 +30,7 @@ pub(super) fn difference(
     let Some((slope, change, value)) = result else {
         return Difference::Unsolved;
     };
-    let floor = options.floor * value.abs() / size;
+    let floor = options.floor * value.abs().max(scale) / size;
     if change.abs() > options.kink * slope.abs().max(floor) {
         Difference::Kink
     } else {
@@ -76,7 +77,9 @@ mod tests {
     use super::*;
 
     fn check(at: f64, from: f64, function: impl Fn(f64) -> f64) -> Option<f64> {
-        match difference(at, from, &GradcheckOptions::default(), &mut |x| Some(function(x))) {
+        match difference(at, from, 0.0, &GradcheckOptions::default(), &mut |x| {
+            Some(function(x))
+        }) {
             Difference::Smooth { slope, .. } => Some(slope),
             Difference::Kink | Difference::Unsolved => None,
         }

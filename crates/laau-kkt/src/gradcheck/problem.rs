@@ -200,8 +200,7 @@ impl Check<'_> {
                 self.report.compare(
                     place,
                     derivatives[row * width + column],
-                    at,
-                    f64::NEG_INFINITY,
+                    (at, f64::NEG_INFINITY, 0.0),
                     self.options,
                     &mut entry,
                 );

@@ -1,5 +1,9 @@
 //! Integration tests of `laau-kkt`.
 
+mod clarabel;
+mod conformance;
+mod edges;
+mod episodes;
 mod gradients;
 mod problems;
 mod random_instances;

@@ -1,0 +1,176 @@
+//! Against another solver: quadratic programmes, and log utilities as exponential cones.
+
+use std::sync::Arc;
+
+use clarabel::algebra::CscMatrix;
+use clarabel::solver::{
+    DefaultSettingsBuilder, DefaultSolver, ExponentialConeT, IPSolver, NonnegativeConeT, SolverStatus,
+    SupportedConeT,
+};
+use laau_core::{Problem, Query, Solutions, StepSolver};
+use laau_kkt::{InteriorPoint, Options};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::problems::{log_utility, quadratic};
+
+/// Rows `a x ≤ b` and cones, in clarabel's form `A x + s = b`.
+struct Conic {
+    variables: usize,
+    rows: Vec<Vec<f64>>,
+    right: Vec<f64>,
+    cones: Vec<SupportedConeT<f64>>,
+}
+
+impl Conic {
+    /// The budgets and the box over the first `d` of `variables`.
+    fn new(variables: usize, problem: &dyn Problem, matrix: &[f64], remaining: &[f64]) -> Self {
+        let d = problem.dimensions().actions;
+        let (mut rows, mut right) = (Vec::new(), Vec::new());
+        for (row, b) in matrix.chunks_exact(d).zip(remaining) {
+            let mut wide = vec![0.0; variables];
+            wide[..d].copy_from_slice(row);
+            rows.push(wide);
+            right.push(*b);
+        }
+        for i in 0..d {
+            for (sign, bound) in [(1.0, problem.upper()[i]), (-1.0, -problem.lower()[i])] {
+                let mut wide = vec![0.0; variables];
+                wide[i] = sign;
+                rows.push(wide);
+                right.push(bound);
+            }
+        }
+        let cones = vec![NonnegativeConeT(rows.len())];
+        Self {
+            variables,
+            rows,
+            right,
+            cones,
+        }
+    }
+
+    fn solve(&self, quadratic: &[Vec<f64>], linear: &[f64]) -> Vec<f64> {
+        let settings = DefaultSettingsBuilder::default()
+            .verbose(false)
+            .tol_gap_abs(1e-12)
+            .tol_gap_rel(1e-12)
+            .tol_feas(1e-12)
+            .reduced_tol_gap_abs(1e-9)
+            .reduced_tol_gap_rel(1e-9)
+            .build()
+            .unwrap();
+        let mut solver = DefaultSolver::new(
+            &CscMatrix::from(quadratic),
+            linear,
+            &CscMatrix::from(&self.rows[..]),
+            &self.right,
+            &self.cones,
+            settings,
+        )
+        .unwrap();
+        solver.solve();
+        assert!(
+            matches!(
+                solver.solution.status,
+                SolverStatus::Solved | SolverStatus::AlmostSolved
+            ),
+            "{:?}",
+            solver.solution.status
+        );
+        assert_eq!(solver.solution.x.len(), self.variables);
+        solver.solution.x.clone()
+    }
+}
+
+fn uniform(rng: &mut ChaCha8Rng, count: usize, low: f64, high: f64) -> Vec<f64> {
+    (0..count).map(|_| rng.random_range(low..high)).collect()
+}
+
+fn agree(number: usize, ours: &[f64], theirs: &[f64]) {
+    for (ours, theirs) in ours.iter().zip(theirs) {
+        assert!((ours - theirs).abs() < 1e-6, "{number}: {ours} {theirs}");
+    }
+}
+
+/// Our action for a query.
+fn ours(problem: Arc<dyn laau_core::SmoothProblem>, query: Query<'_>) -> Vec<f64> {
+    let mut solutions = Solutions::new(problem.dimensions(), 1);
+    let mut solver = InteriorPoint::new(problem, Options::default()).unwrap();
+    solver.solve(query, solutions.row_mut(0)).unwrap();
+    assert!(solutions.row(0).status.is_solved());
+    solutions.actions().to_vec()
+}
+
+#[test]
+fn quadratic_programmes_agree_to_1e_6() {
+    let mut rng = ChaCha8Rng::seed_from_u64(11);
+    for number in 0..200 {
+        let (d, m) = (rng.random_range(1..=8), rng.random_range(1..=4));
+        let problem = quadratic(&mut rng, d, m);
+        let context = uniform(&mut rng, d, -1.0, 3.0);
+        let multiplier = uniform(&mut rng, m, 0.0, 0.5);
+        let remaining = uniform(&mut rng, m, 0.2, 5.0);
+        let conic = Conic::new(d, &problem, &problem.matrix, &remaining);
+        let upper: Vec<Vec<f64>> = (0..d)
+            .map(|i| {
+                (0..d)
+                    .map(|j| if j >= i { problem.hessian[i * d + j] } else { 0.0 })
+                    .collect()
+            })
+            .collect();
+        let linear: Vec<f64> = (0..d)
+            .map(|i| {
+                (0..m)
+                    .map(|row| multiplier[row] * problem.matrix[row * d + i])
+                    .sum::<f64>()
+                    - context[i]
+            })
+            .collect();
+        let theirs = conic.solve(&upper, &linear);
+        let query = Query {
+            context: &context,
+            multiplier: &multiplier,
+            remaining: &remaining,
+        };
+        agree(number, &ours(Arc::new(problem), query), &theirs);
+    }
+}
+
+#[test]
+fn log_utilities_agree_to_1e_6() {
+    let mut rng = ChaCha8Rng::seed_from_u64(12);
+    for number in 0..200 {
+        let (d, m) = (rng.random_range(1..=8), rng.random_range(1..=4));
+        let problem = log_utility(&mut rng, d, m).unwrap();
+        let context = uniform(&mut rng, d, 0.5, 2.0);
+        let multiplier = uniform(&mut rng, m, 0.05, 0.4);
+        let remaining = uniform(&mut rng, m, 2.0, 16.0);
+        // Variables (x, t), minimise λᵀA x − cᵀt with t ≤ ln x: (t, 1, x) in the exponential cone.
+        let mut conic = Conic::new(2 * d, &problem, problem.matrix(), &remaining);
+        for i in 0..d {
+            for (column, value, right) in [(d + i, -1.0, 0.0), (0, 0.0, 1.0), (i, -1.0, 0.0)] {
+                let mut wide = vec![0.0; 2 * d];
+                wide[column] = value;
+                conic.rows.push(wide);
+                conic.right.push(right);
+            }
+            conic.cones.push(ExponentialConeT());
+        }
+        let mut linear: Vec<f64> = (0..d)
+            .map(|i| {
+                (0..m)
+                    .map(|row| multiplier[row] * problem.matrix()[row * d + i])
+                    .sum()
+            })
+            .collect();
+        linear.extend(context.iter().map(|c| -c));
+        let theirs = conic.solve(&vec![vec![0.0; 2 * d]; 2 * d], &linear);
+        let query = Query {
+            context: &context,
+            multiplier: &multiplier,
+            remaining: &remaining,
+        };
+        agree(number, &ours(Arc::new(problem), query), &theirs[..d]);
+    }
+}
