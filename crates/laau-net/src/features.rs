@@ -17,6 +17,7 @@
 
 use laau_core::{Episodes, Observation};
 
+use crate::fused::Aligned;
 use crate::model::Model;
 use crate::spec::{Features, Form, ModelSpec};
 use crate::statistics::Statistics;
@@ -345,11 +346,11 @@ pub(crate) fn observe(
 pub(crate) struct BatchInputs {
     /// A row per feature. The rows of the budget features, the first ones, are left as they are: they are
     /// [`budget_feature`]s of budgets not yet known.
-    pub(crate) features: Vec<f64>,
+    pub(crate) features: Aligned,
     /// A row per budget: the base of the price, in the residual form before its division by `max(b, least)`.
-    pub(crate) bases: Vec<f64>,
+    pub(crate) bases: Aligned,
     /// A row per context entry, for all steps and the last one, too.
-    contexts: Vec<f64>,
+    contexts: Aligned,
     /// Of each feature.
     normalisation: Vec<(f64, f64)>,
     reader: LaneReader<{ Self::BLOCK }>,
@@ -368,9 +369,9 @@ impl BatchInputs {
         let (budgets, width) = (spec.dimensions.budgets, spec.dimensions.context);
         let horizon = episodes.horizon();
         let steps = horizon - 1;
-        self.features.resize(spec.feature_len() * steps * lanes, 0.0);
-        self.bases.resize(budgets * steps * lanes, 0.0);
-        self.contexts.resize(width * horizon * lanes, 0.0);
+        self.features.resize(spec.feature_len() * steps * lanes);
+        self.bases.resize(budgets * steps * lanes);
+        self.contexts.resize(width * horizon * lanes);
         self.normalisation.clear();
         self.normalisation
             .extend((0..spec.feature_len()).map(|j| normalisation(statistics, j)));

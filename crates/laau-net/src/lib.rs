@@ -4,17 +4,31 @@
     reason = "SIMD dispatch reaches only what is inlined into the dispatched function"
 )]
 
+mod archive;
+pub mod candle_engine;
 mod engine;
 mod error;
 mod features;
+mod file;
+mod fused;
 mod math;
 mod model;
 mod network;
+mod optimiser;
 mod spec;
 mod statistics;
+mod train;
 
 pub use engine::{BatchResult, Engine};
 pub use error::Error;
+pub use fused::FusedEngine;
 pub use model::Model;
 pub use spec::{Features, Form, ModelSpec, Network, Output};
 pub use statistics::Statistics;
+
+pub use file::{Summary, check_problem, load_model, model_from_bytes, model_to_bytes, save_model};
+pub use optimiser::{Optimiser, OptimiserState};
+pub use train::{
+    BatchProgress, Checkpoint, CsvLog, Ending, EngineKind, EpochRecord, OnlineLearner, OnlineObserver,
+    OnlineRun, OnlineTraining, Phase, Round, RoundsLog, TrainObserver, Trained, Trainer, Training,
+};

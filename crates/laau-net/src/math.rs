@@ -101,7 +101,7 @@ mod tests {
             check("ln_1p", e, ln_1p_unit(e), e.ln_1p(), 2e-15);
         }
         let mut e = 1.0;
-        while e > 0.0 {
+        while e > f64::MIN_POSITIVE {
             check("ln_1p", e, ln_1p_unit(e), e.ln_1p(), 2e-15);
             e *= 0.83;
         }

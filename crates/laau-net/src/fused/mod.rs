@@ -1,0 +1,131 @@
+//! The fused engine: a whole minibatch forward and backward through time, vectorised across its episodes.
+
+mod aligned;
+mod kernel;
+mod pass;
+
+use laau_core::{Differentiate, Dimensions, Episodes, Error as CoreError};
+use pulp::{Arch, Simd, WithSimd};
+
+use crate::engine::{BatchResult, Engine};
+use crate::error::Error;
+use crate::features::BatchInputs;
+use crate::model::Model;
+use crate::spec::ModelSpec;
+
+pub(crate) use aligned::Aligned;
+use pass::{Pass, Workspace};
+
+/// The engine for MLP and linear models: no graph, and no allocation once a batch size has been seen.
+///
+/// The best instruction set is chosen when the engine is made; on processors with the same one, the same inputs give
+/// the same bytes.
+pub struct FusedEngine {
+    solver: Box<dyn Differentiate>,
+    spec: ModelSpec,
+    arch: Arch,
+    vector: usize,
+    workspace: Workspace,
+}
+
+impl FusedEngine {
+    /// An engine for models of a specification, with room for batches of `batch_size` episodes; other sizes may follow.
+    ///
+    /// # Errors
+    /// [`Error::InvalidSetting`] when the specification is not of the solver's problem, or the batch is empty.
+    pub fn new(solver: Box<dyn Differentiate>, spec: &ModelSpec, batch_size: usize) -> Result<Self, Error> {
+        spec.validate()?;
+        spec.check_problem(solver.problem())?;
+        if batch_size == 0 {
+            return Err(Error::InvalidSetting {
+                field: "batch_size",
+                reason: "expected at least one episode, found 0".to_owned(),
+            });
+        }
+        let arch = Arch::new();
+        let vector = arch.dispatch(VectorLength).max(BatchInputs::BLOCK);
+        let workspace = Workspace::new(&*solver, spec, spec.horizon, batch_size, vector);
+        Ok(Self {
+            solver,
+            spec: spec.clone(),
+            arch,
+            vector,
+            workspace,
+        })
+    }
+
+    fn check(
+        &self,
+        model: &Model,
+        episodes: &Episodes,
+        batch: &[usize],
+        gradient: &[f64],
+    ) -> Result<(), Error> {
+        if model.spec != self.spec {
+            return Err(Error::InvalidSetting {
+                field: "spec",
+                reason: "expected a model of the specification that the engine was made for".to_owned(),
+            });
+        }
+        let Dimensions { budgets, context, .. } = self.spec.dimensions;
+        let parameters = self.spec.parameter_len();
+        let largest = batch.iter().max().map_or(0, |index| index + 1);
+        for (what, expected, found) in [
+            ("a context", context, episodes.context_len()),
+            ("the budgets", budgets, episodes.budget_len()),
+            ("the parameters", parameters, model.parameters.len()),
+            ("the gradient", parameters, gradient.len()),
+            ("a batch", batch.len().max(1), batch.len()),
+            ("the episodes", largest.max(episodes.len()), episodes.len()),
+        ] {
+            if expected != found {
+                return Err(Error::Core(CoreError::WrongLength {
+                    what,
+                    expected,
+                    found,
+                }));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Engine for FusedEngine {
+    fn loss_and_gradient(
+        &mut self,
+        model: &Model,
+        episodes: &Episodes,
+        batch: &[usize],
+        gradient: &mut [f64],
+    ) -> Result<BatchResult, Error> {
+        self.check(model, episodes, batch, gradient)?;
+        if !self.workspace.fits(episodes.horizon(), batch.len()) {
+            self.workspace = Workspace::new(
+                &*self.solver,
+                &self.spec,
+                episodes.horizon(),
+                batch.len(),
+                self.vector,
+            );
+        }
+        self.arch.dispatch(Pass {
+            solver: &mut *self.solver,
+            model,
+            episodes,
+            batch,
+            workspace: &mut self.workspace,
+            gradient,
+        })
+    }
+}
+
+/// Asks for the number of floats in a vector.
+struct VectorLength;
+
+impl WithSimd for VectorLength {
+    type Output = usize;
+
+    fn with_simd<S: Simd>(self, _: S) -> usize {
+        S::F64_LANES
+    }
+}

@@ -1,0 +1,11 @@
+//! The models and engines of this crate, from the outside.
+#![expect(clippy::unwrap_used, reason = "a test whose setting fails has failed")]
+
+mod engines;
+mod files;
+mod fixtures;
+mod fused;
+mod online;
+mod safety;
+mod support;
+mod training;
