@@ -5,11 +5,11 @@
 
 use faer::diag::DiagMut;
 use faer::dyn_stack::{MemBuffer, MemStack, StackReq};
-use faer::linalg::cholesky::llt;
+use faer::linalg::cholesky::llt::{self, factor::LltRegularization};
 use faer::linalg::evd::{self, ComputeEigenvectors};
 use faer::linalg::lu::partial_pivoting as lu;
 use faer::perm::PermRef;
-use faer::{Conj, MatMut, MatRef, Par};
+use faer::{Conj, MatMut, MatRef, Par, Spec};
 
 /// Largest size that is factorised by plain loops.
 pub(crate) const PLAIN_UP_TO: usize = 16;
@@ -52,14 +52,14 @@ impl Dense {
         // faer cannot size an empty eigendecomposition.
         let at_least_one = largest.max(1);
         let requirement = StackReq::any_of(&[
-            llt::factor::cholesky_in_place_scratch::<f64>(largest, Par::Seq, Default::default()),
-            lu::factor::lu_in_place_scratch::<usize, f64>(largest, largest, Par::Seq, Default::default()),
+            llt::factor::cholesky_in_place_scratch::<f64>(largest, Par::Seq, Spec::default()),
+            lu::factor::lu_in_place_scratch::<usize, f64>(largest, largest, Par::Seq, Spec::default()),
             lu::solve::solve_in_place_scratch::<usize, f64>(largest, 1, Par::Seq),
             evd::self_adjoint_evd_scratch::<f64>(
                 at_least_one,
                 ComputeEigenvectors::Yes,
                 Par::Seq,
-                Default::default(),
+                Spec::default(),
             ),
         ]);
         Self {
@@ -157,14 +157,19 @@ impl Dense {
         }
         let matrix = MatMut::from_column_major_slice_mut(&mut self.matrix[..n * n], n, n);
         let stack = MemStack::new(&mut self.scratch);
-        llt::factor::cholesky_in_place(matrix, Default::default(), Par::Seq, stack, Default::default())
-            .map_err(|llt::factor::LltError::NonPositivePivot { index }| Singular {
-                row: index.min(n - 1),
-            })?;
+        llt::factor::cholesky_in_place(
+            matrix,
+            LltRegularization::default(),
+            Par::Seq,
+            stack,
+            Spec::default(),
+        )
+        .map_err(|llt::factor::LltError::NonPositivePivot { index }| Singular {
+            row: index.min(n - 1),
+        })?;
         let small = |i: &usize| {
             let pivot = self.matrix[i * n + i];
-            // `!(a > b)` also holds for NaN.
-            !(pivot * pivot > rank_tolerance * self.diagonal[*i])
+            !exceeds(pivot * pivot, rank_tolerance * self.diagonal[*i])
         };
         match (0..n).find(small) {
             Some(row) => Err(Singular { row }),
@@ -183,9 +188,9 @@ impl Dense {
             &mut self.inverse_permutation[..n],
             Par::Seq,
             stack,
-            Default::default(),
+            Spec::default(),
         );
-        match (0..n).find(|i| !(self.matrix[i * n + i].abs() > rank_tolerance * largest)) {
+        match (0..n).find(|i| !exceeds(self.matrix[i * n + i].abs(), rank_tolerance * largest)) {
             Some(row) => Err(Singular { row }),
             None => Ok(()),
         }
@@ -203,7 +208,7 @@ impl Dense {
             Some(vectors),
             Par::Seq,
             stack,
-            Default::default(),
+            Spec::default(),
         );
         if decomposed.is_err() {
             self.diagonal[..n].fill(0.0);
@@ -241,6 +246,12 @@ pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
+/// Whether a pivot is large enough; a NaN is not.
+#[inline]
+fn exceeds(pivot: f64, threshold: f64) -> bool {
+    pivot > threshold
+}
+
 fn largest_entry(values: &[f64]) -> f64 {
     values.iter().fold(0.0_f64, |largest, v| largest.max(v.abs()))
 }
@@ -258,8 +269,7 @@ fn plain_cholesky(n: usize, a: &mut [f64], inverse: &mut [f64], rank_tolerance: 
             row[j] = (row[j] - dot(&row[..j], &other[..j])) * inverse[j];
         }
         let pivot = row[i] - dot(&row[..i], &row[..i]);
-        // `!(a > b)` also holds for NaN.
-        if !(pivot > rank_tolerance * row[i]) {
+        if !exceeds(pivot, rank_tolerance * row[i]) {
             return Err(Singular { row: i });
         }
         inverse[i] = 1.0 / pivot.sqrt();
@@ -293,7 +303,7 @@ fn plain_lu(n: usize, a: &mut [f64], pivots: &mut [usize], rank_tolerance: f64) 
             }
         }
         pivots[k] = p;
-        if !(a[p * n + k].abs() > rank_tolerance * largest) {
+        if !exceeds(a[p * n + k].abs(), rank_tolerance * largest) {
             return Err(Singular { row: k });
         }
         if p != k {

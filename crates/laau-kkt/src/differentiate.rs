@@ -83,32 +83,16 @@ impl InteriorPoint {
         };
         let problem = &*self.problem;
         let work = &mut self.work;
-        let mut column = |fill: &dyn Fn(&mut [f64], &mut [f64], &[f64]), out: &mut [f64], width, k| {
-            work.q.fill(0.0);
-            work.p.fill(0.0);
-            fill(&mut work.p, &mut work.q, &work.model.jacobian);
-            let Workspace {
-                system,
-                model,
-                polish,
-                p,
-                q,
-                ..
-            } = &mut *work;
-            system.solve(model, &polish.set, p, q);
-            for i in 0..d {
-                out[i * width + k] = p[i];
-            }
-        };
         for k in 0..m {
-            let price = |p: &mut [f64], _: &mut [f64], jacobian: &[f64]| {
-                for (p, j) in p.iter_mut().zip(&jacobian[k * d..][..d]) {
-                    *p = -j;
-                }
-            };
-            column(&price, &mut jacobians.multiplier, m, k);
-            let budget = |_: &mut [f64], q: &mut [f64], _: &[f64]| q[k] = 1.0;
-            column(&budget, &mut jacobians.remaining, m, k);
+            work.q.fill(0.0);
+            for i in 0..d {
+                work.p[i] = -work.model.jacobian[k * d + i];
+            }
+            work.solve_column(&mut jacobians.multiplier, m, k);
+            work.p.fill(0.0);
+            work.q.fill(0.0);
+            work.q[k] = 1.0;
+            work.solve_column(&mut jacobians.remaining, m, k);
         }
         let weights: Vec<f64> = query
             .multiplier
@@ -120,15 +104,13 @@ impl InteriorPoint {
         problem.lagrangian_mixed(&action, query.context, &weights, &mut mixed);
         problem.usage_context_jacobian(&action, query.context, &mut usage);
         for k in 0..context {
-            let shift = |p: &mut [f64], q: &mut [f64], _: &[f64]| {
-                for i in 0..d {
-                    p[i] = -mixed[i * context + k];
-                }
-                for row in 0..m {
-                    q[row] = -usage[row * context + k];
-                }
-            };
-            column(&shift, &mut jacobians.context, context, k);
+            for i in 0..d {
+                work.p[i] = -mixed[i * context + k];
+            }
+            for row in 0..m {
+                work.q[row] = -usage[row * context + k];
+            }
+            work.solve_column(&mut jacobians.context, context, k);
         }
         Ok(jacobians)
     }
@@ -228,6 +210,17 @@ impl InteriorPoint {
             };
         }
         work.system.smooth(&work.model, &work.polish.set, &work.slack);
+    }
+}
+
+impl Workspace {
+    /// Solves for the right-hand side in `p` and `q`, and writes the actions' part as column `k` of a table.
+    fn solve_column(&mut self, out: &mut [f64], width: usize, k: usize) {
+        self.system
+            .solve(&self.model, &self.polish.set, &mut self.p, &mut self.q);
+        for (i, value) in self.p.iter().enumerate() {
+            out[i * width + k] = *value;
+        }
     }
 }
 

@@ -58,6 +58,7 @@ const DIRECT: u8 = 24;
 const TOWARDS_CORNER: u8 = 54;
 
 fn exceeded(model: &Model, query: Query<'_>) -> Option<usize> {
-    // `!(a <= b)` also holds for NaN.
-    (0..model.m).find(|&m| !(model.usage[m] <= query.remaining[m]))
+    // A NaN does not fit.
+    let fits = |m: &usize| model.usage[*m] <= query.remaining[*m];
+    (0..model.m).find(|m| !fits(m))
 }

@@ -1,4 +1,4 @@
-//! Interior-point step solver and KKT differentiation for laau.
+#![doc = include_str!("../README.md")]
 
 mod active_set;
 mod barrier;

@@ -111,11 +111,8 @@ impl<P: Copy> Gradcheck<P> {
         let error = (derivative - difference).abs();
         let relative_error = if error == 0.0 { 0.0 } else { error / scale };
         // A NaN is the worst of all.
-        if self
-            .worst
-            .as_ref()
-            .is_none_or(|worst| !(relative_error <= worst.relative_error))
-        {
+        let harmless = |worst: &Mismatch<P>| relative_error <= worst.relative_error;
+        if !self.worst.as_ref().is_some_and(harmless) {
             self.worst = Some(Mismatch {
                 place,
                 derivative,

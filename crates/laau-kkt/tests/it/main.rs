@@ -1,5 +1,7 @@
 //! Integration tests of `laau-kkt`.
+#![expect(clippy::unwrap_used, reason = "a test panics where something is wrong")]
 
+mod allocations;
 mod clarabel;
 mod conformance;
 mod edges;

@@ -1,0 +1,238 @@
+//! The directions of a step: predictor, centring, corrector.
+
+use super::{Barrier, larger};
+use crate::dense::{Kind, dot};
+use crate::model::Model;
+
+/// A step aims to raise no product of slack and dual by more than this factor: Newton's model of it would not hold.
+const MOST_GROWTH: f64 = 10.0;
+/// Nor to lower one below this share of itself and of the target.
+const MOST_DECAY: f64 = 0.1;
+
+impl Barrier {
+    /// Factorises `D` and `s/μ + J D⁻¹ Jᵀ`.
+    #[inline]
+    pub(super) fn factorise(&mut self, model: &Model) -> bool {
+        let (d, m) = (model.d, model.m);
+        let (u, v, z, y) = (&self.u[..d], &self.v[..d], &self.z[..d], &self.y[..d]);
+        let (inverse_u, inverse_v) = (&mut self.inverse_u[..d], &mut self.inverse_v[..d]);
+        let (inverse, free) = (&mut self.inverse[..d], &self.free[..d]);
+        for i in 0..d {
+            inverse_u[i] = 1.0 / u[i];
+            inverse_v[i] = 1.0 / v[i];
+        }
+        if model.structure.diagonal_hessian {
+            let hessian = &model.hessian[..d];
+            for i in 0..d {
+                inverse[i] =
+                    free[i] / (hessian[i] + z[i] * inverse_u[i] + y[i] * inverse_v[i] + (1.0 - free[i]));
+            }
+            for (solved, jacobian) in self
+                .solved
+                .chunks_exact_mut(d)
+                .zip(model.jacobian.chunks_exact(d))
+            {
+                for i in 0..d {
+                    solved[i] = inverse[i] * jacobian[i];
+                }
+            }
+        } else {
+            let matrix = self.hessian.matrix(d);
+            matrix.copy_from_slice(&model.hessian);
+            for i in 0..d {
+                matrix[i * d + i] += z[i] * inverse_u[i] + y[i] * inverse_v[i];
+                if free[i] == 0.0 {
+                    for j in 0..d {
+                        matrix[i * d + j] = 0.0;
+                        matrix[j * d + i] = 0.0;
+                    }
+                    matrix[i * d + i] = 1.0;
+                }
+            }
+            if self.hessian.factorise(Kind::PositiveDefinite, 0.0).is_err() {
+                return false;
+            }
+            for (solved, jacobian) in self
+                .solved
+                .chunks_exact_mut(d)
+                .zip(model.jacobian.chunks_exact(d))
+            {
+                for i in 0..d {
+                    solved[i] = free[i] * jacobian[i];
+                }
+                self.hessian.solve(solved);
+            }
+        }
+        let schur = self.schur.matrix(m);
+        for row in 0..m {
+            if !self.live[row] {
+                for column in 0..m {
+                    schur[row * m + column] = 0.0;
+                    schur[column * m + row] = 0.0;
+                }
+                schur[row * m + row] = 1.0;
+                continue;
+            }
+            let jacobian = &model.jacobian[row * d..][..d];
+            for column in 0..=row {
+                let value = if self.live[column] {
+                    dot(jacobian, &self.solved[column * d..][..d])
+                } else {
+                    0.0
+                };
+                schur[row * m + column] = value;
+                schur[column * m + row] = value;
+            }
+            schur[row * m + row] += self.s[row] / self.dual[row];
+        }
+        self.schur.factorise(Kind::PositiveDefinite, 0.0).is_ok()
+    }
+
+    /// The step towards `τ = 0`; returns the largest relative decrease of a slack or dual.
+    #[inline]
+    pub(super) fn predict(&mut self, model: &Model) -> f64 {
+        let d = model.d;
+        let (stationarity, z, y) = (&self.stationarity[..d], &self.z[..d], &self.y[..d]);
+        let right = &mut self.right[..d];
+        for i in 0..d {
+            right[i] = y[i] - stationarity[i] - z[i];
+        }
+        for row in 0..model.m {
+            self.slack_right[row] = self.excess[row] - self.s[row];
+        }
+        self.solve(model);
+        let (dx, dz, dy) = (&self.dx[..d], &mut self.dz[..d], &mut self.dy[..d]);
+        let (z, y) = (&self.z[..d], &self.y[..d]);
+        let (inverse_u, inverse_v) = (&self.inverse_u[..d], &self.inverse_v[..d]);
+        let mut reach = 0.0_f64;
+        for i in 0..d {
+            let (to_lower, to_upper) = (dx[i] * inverse_u[i], dx[i] * inverse_v[i]);
+            dz[i] = -z[i] - z[i] * to_lower;
+            dy[i] = y[i] * to_upper - y[i];
+            // −du/u and −dz/z, −dv/v and −dy/y.
+            reach = larger(reach, larger(-to_lower, 1.0 + to_lower));
+            reach = larger(reach, larger(to_upper, 1.0 - to_upper));
+        }
+        reach.max(self.budget_reach())
+    }
+
+    /// Mehrotra's `σ = (τ after the predictor / τ)³`.
+    #[inline]
+    pub(super) fn centring(&self, reach: f64) -> f64 {
+        let d = self.x.len();
+        let length = (1.0 / reach).min(1.0);
+        let (u, v, z, y) = (&self.u[..d], &self.v[..d], &self.z[..d], &self.y[..d]);
+        let (dx, dz, dy) = (&self.dx[..d], &self.dz[..d], &self.dy[..d]);
+        let mut after = 0.0;
+        for i in 0..d {
+            after += (u[i] + length * dx[i]) * (z[i] + length * dz[i])
+                + (v[i] - length * dx[i]) * (y[i] + length * dy[i]);
+        }
+        for row in 0..self.s.len() {
+            after += (self.s[row] + length * self.ds[row]) * (self.dual[row] + length * self.d_dual[row]);
+        }
+        let ratio = after / (self.products * self.product);
+        (ratio * ratio * ratio).clamp(1e-8, 1.0)
+    }
+
+    /// The step towards `τ = target`, with the second-order terms of the predictor, as far as it reached.
+    #[inline]
+    pub(super) fn correct(&mut self, model: &Model, target: f64, reached: f64) -> f64 {
+        let d = model.d;
+        let (u, v, z, y) = (&self.u[..d], &self.v[..d], &self.z[..d], &self.y[..d]);
+        let (dx, dz, dy) = (&self.dx[..d], &mut self.dz[..d], &mut self.dy[..d]);
+        let (inverse_u, inverse_v) = (&self.inverse_u[..d], &self.inverse_v[..d]);
+        let (stationarity, right) = (&self.stationarity[..d], &mut self.right[..d]);
+        let share = reached * reached;
+        for i in 0..d {
+            // e/u and e/v; kept where dz and dy will stand.
+            let (below, above) = (u[i] * z[i], v[i] * y[i]);
+            dz[i] = (aim(target, share * dx[i] * dz[i], below) - below) * inverse_u[i];
+            dy[i] = (aim(target, -share * dx[i] * dy[i], above) - above) * inverse_v[i];
+            right[i] = dz[i] - dy[i] - stationarity[i];
+        }
+        for row in 0..model.m {
+            self.slack_right[row] = if self.live[row] {
+                let product = self.s[row] * self.dual[row];
+                let aim = aim(target, share * self.ds[row] * self.d_dual[row], product);
+                aim / self.dual[row] + self.excess[row] - self.s[row]
+            } else {
+                0.0
+            };
+        }
+        self.solve(model);
+        let (z, y, free) = (&self.z[..d], &self.y[..d], &self.free[..d]);
+        let (inverse_u, inverse_v) = (&self.inverse_u[..d], &self.inverse_v[..d]);
+        let (dx, dz, dy) = (&self.dx[..d], &mut self.dz[..d], &mut self.dy[..d]);
+        let mut reach = 0.0_f64;
+        for i in 0..d {
+            let (to_lower, to_upper) = (dx[i] * inverse_u[i], dx[i] * inverse_v[i]);
+            dz[i] -= z[i] * to_lower;
+            dy[i] += y[i] * to_upper;
+            reach = larger(reach, larger(-to_lower, to_upper));
+            let pinned = 1.0 - free[i];
+            reach = larger(reach, larger(-dz[i] / (z[i] + pinned), -dy[i] / (y[i] + pinned)));
+        }
+        reach.max(self.budget_reach())
+    }
+
+    /// `dμ`, `dx` and `ds` for the right-hand sides that are set.
+    #[inline]
+    fn solve(&mut self, model: &Model) {
+        let (d, m) = (model.d, model.m);
+        let (right, d_dual) = (&self.right[..d], &mut self.d_dual[..m]);
+        for row in 0..m {
+            d_dual[row] = if self.live[row] {
+                self.slack_right[row] + dot(&self.solved[row * d..][..d], right)
+            } else {
+                0.0
+            };
+        }
+        self.schur.solve(d_dual);
+        let dx = &mut self.dx[..d];
+        if model.structure.diagonal_hessian {
+            let inverse = &self.inverse[..d];
+            for i in 0..d {
+                dx[i] = inverse[i] * right[i];
+            }
+        } else {
+            for i in 0..d {
+                dx[i] = self.free[i] * right[i];
+            }
+            self.hessian.solve(dx);
+        }
+        for (solved, step) in self.solved.chunks_exact(d).zip(d_dual.iter()) {
+            for i in 0..d {
+                dx[i] -= solved[i] * step;
+            }
+        }
+        for row in 0..m {
+            self.ds[row] = if self.live[row] {
+                -self.excess[row] - dot(&model.jacobian[row * d..][..d], dx)
+            } else {
+                0.0
+            };
+        }
+    }
+
+    #[inline]
+    fn budget_reach(&self) -> f64 {
+        let mut reach = 0.0_f64;
+        for row in 0..self.s.len() {
+            if self.live[row] {
+                reach = larger(reach, -self.ds[row] / self.s[row]);
+                reach = larger(reach, -self.d_dual[row] / self.dual[row]);
+            }
+        }
+        reach
+    }
+}
+
+/// What a product of slack and dual is to become: the target, less the predictor's second-order term, within reason.
+#[inline]
+fn aim(target: f64, second_order: f64, product: f64) -> f64 {
+    let least = MOST_DECAY * if target < product { target } else { product };
+    let most = MOST_GROWTH * product;
+    let aim = larger(target - second_order, least);
+    if aim < most { aim } else { most }
+}

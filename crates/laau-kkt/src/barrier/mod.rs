@@ -1,0 +1,309 @@
+//! The primal-dual interior-point iteration (Mehrotra's predictor-corrector), strictly inside the box.
+//!
+//! For `min l(x) + λᵀg(x)` with `g(x) + s = b`, `s ≥ 0` and `lower ≤ x ≤ upper`, write `u = x − lower`, `v = upper − x`
+//! and `z, y, μ` for the duals of `u, v, s`. A barrier `τ` asks for
+//!
+//! ```text
+//!     ∇l + ∇gᵀ(λ + μ) − z + y = 0,     g(x) + s = b,     u z = τ,  v y = τ,  s μ = τ
+//! ```
+//!
+//! and a Newton step solves, with `D = H + z/u + y/v` and `J = ∇g`,
+//!
+//! ```text
+//!     (s/μ + J D⁻¹ Jᵀ) dμ = e_s/μ + r_p + J D⁻¹ r,   dx = D⁻¹ (r − Jᵀ dμ),   r = −r_d + e_z/u − e_y/v
+//! ```
+//!
+//! where `r_d` and `r_p` are the residuals of the first two conditions and `e_z, e_y, e_s` those of the products. With a
+//! diagonal Hessian only the `M × M` matrix is factorised; otherwise `D` is, too. The start has `r_p = 0`, and for affine
+//! usage it stays so; the slacks of curved budgets are free of `b − g(x)` lest they choke the steps. `u`, `v` and `s` are
+//! updated themselves, not recomputed as differences, so that they keep their digits as they vanish.
+
+mod direction;
+mod start;
+
+use laau_core::{Query, SmoothProblem};
+
+use crate::dense::{Dense, dot};
+use crate::model::Model;
+
+/// How far a step goes towards the nearest constraint.
+const TO_THE_BOUNDARY: f64 = 0.995;
+/// No product of slack and dual falls below this share of their mean.
+const LEAST_PRODUCT: f64 = 0.05;
+
+/// The iterate, and memory for its steps.
+#[derive(Debug, Clone)]
+pub(crate) struct Barrier {
+    pub(crate) x: Vec<f64>,
+    /// `x − lower`, `upper − x`, and the slacks of the budgets.
+    pub(crate) u: Vec<f64>,
+    pub(crate) v: Vec<f64>,
+    pub(crate) s: Vec<f64>,
+    /// Their duals `z`, `y`, `μ`.
+    pub(crate) z: Vec<f64>,
+    pub(crate) y: Vec<f64>,
+    pub(crate) dual: Vec<f64>,
+    /// 1 for an action that may move, 0 for one that a budget pins to its lower bound.
+    pub(crate) free: Vec<f64>,
+    /// Whether a budget takes part; one that only pins actions does not.
+    pub(crate) live: Vec<bool>,
+    /// Mean of the products, its value at the start, and the largest relative residual of the first condition.
+    pub(crate) product: f64,
+    pub(crate) start: f64,
+    pub(crate) residual: f64,
+    pub(crate) iterations: u32,
+    products: f64,
+    /// `r_p = g(x) + s − b`, and the slacks at the start.
+    excess: Vec<f64>,
+    room: Vec<f64>,
+    inverse_u: Vec<f64>,
+    inverse_v: Vec<f64>,
+    /// `D⁻¹` if diagonal.
+    inverse: Vec<f64>,
+    dx: Vec<f64>,
+    dz: Vec<f64>,
+    dy: Vec<f64>,
+    ds: Vec<f64>,
+    d_dual: Vec<f64>,
+    /// `r_d`, `r`, and `D⁻¹ r`.
+    stationarity: Vec<f64>,
+    right: Vec<f64>,
+    trial: Vec<f64>,
+    /// `e_s / μ`, and `D⁻¹ Jᵀ` with a row per budget.
+    slack_right: Vec<f64>,
+    solved: Vec<f64>,
+    schur: Dense,
+    hessian: Dense,
+}
+
+impl Barrier {
+    pub(crate) fn new(d: usize, m: usize, diagonal: bool) -> Self {
+        let (of_d, of_m) = (|| vec![0.0; d], || vec![0.0; m]);
+        Self {
+            x: of_d(),
+            u: of_d(),
+            v: of_d(),
+            s: of_m(),
+            z: of_d(),
+            y: of_d(),
+            dual: of_m(),
+            free: of_d(),
+            live: vec![true; m],
+            product: 0.0,
+            start: 0.0,
+            residual: 0.0,
+            iterations: 0,
+            products: 0.0,
+            excess: of_m(),
+            room: of_m(),
+            inverse_u: of_d(),
+            inverse_v: of_d(),
+            inverse: of_d(),
+            dx: of_d(),
+            dz: of_d(),
+            dy: of_d(),
+            ds: of_m(),
+            d_dual: of_m(),
+            stationarity: of_d(),
+            right: of_d(),
+            trial: of_d(),
+            slack_right: of_m(),
+            solved: vec![0.0; d * m],
+            schur: Dense::new(m),
+            hessian: Dense::new(if diagonal { 0 } else { d }),
+        }
+    }
+
+    /// Iterates until barrier and residual are below `until` relative to their scales, or steps run out.
+    ///
+    /// The model holds gradients at the current point before and after. With `centre`, the barrier is not lowered below
+    /// the given value, and the iterate is centred at it.
+    pub(crate) fn advance(
+        &mut self,
+        problem: &dyn SmoothProblem,
+        model: &mut Model,
+        query: Query<'_>,
+        until: f64,
+        max_iterations: u32,
+        centre: Option<f64>,
+    ) {
+        while self.iterations < max_iterations {
+            self.update_residual(model);
+            let done = match centre {
+                None => self.product <= until * self.start && self.residual <= until,
+                Some(target) => self.off_centre(target) <= until && self.residual <= until,
+            };
+            if done || !(self.residual.is_finite() && self.product > 0.0) {
+                break;
+            }
+            model.evaluate_hessian(problem, query, &self.x, &self.dual);
+            if !self.factorise(model) {
+                break;
+            }
+            self.iterations += 1;
+            let reach = self.predict(model);
+            let target = match centre {
+                Some(target) => target,
+                None => self.centring(reach) * self.product,
+            };
+            let reach = self.correct(model, target, (1.0 / reach).min(1.0));
+            let length = (TO_THE_BOUNDARY / reach).min(1.0);
+            if !self.step(problem, model, query, length) {
+                break;
+            }
+        }
+    }
+
+    /// How much the slack of a budget changes with its dual: `J D⁻¹ Jᵀ` from the last factorisation.
+    #[inline]
+    pub(crate) fn softness(&self, model: &Model, row: usize) -> f64 {
+        let d = model.d;
+        dot(&model.jacobian[row * d..][..d], &self.solved[row * d..][..d])
+    }
+
+    /// The largest relative distance of a product from the target.
+    fn off_centre(&self, target: f64) -> f64 {
+        let boxes = (0..self.x.len()).filter(|i| self.free[*i] != 0.0).map(|i| {
+            (self.u[i] * self.z[i] - target)
+                .abs()
+                .max((self.v[i] * self.y[i] - target).abs())
+        });
+        let budgets = (0..self.s.len())
+            .filter(|row| self.live[*row])
+            .map(|row| (self.s[row] * self.dual[row] - target).abs());
+        boxes.chain(budgets).fold(0.0, f64::max) / target
+    }
+
+    /// `r_d` and its largest relative entry.
+    #[inline]
+    fn update_residual(&mut self, model: &Model) {
+        let d = model.d;
+        let r = &mut self.stationarity[..d];
+        r.copy_from_slice(&model.priced[..d]);
+        for (row, dual) in model.jacobian.chunks_exact(d).zip(&self.dual) {
+            for i in 0..d {
+                r[i] += dual * row[i];
+            }
+        }
+        let (z, y, free) = (&self.z[..d], &self.y[..d], &self.free[..d]);
+        let (priced, gradient) = (&model.priced[..d], &model.gradient[..d]);
+        let (mut largest, mut scale) = (0.0_f64, f64::MIN_POSITIVE);
+        for i in 0..d {
+            // Not `|priced|`, which vanishes at an optimum inside all constraints.
+            let terms = gradient[i].abs() + (priced[i] - gradient[i]).abs();
+            scale = larger(scale, terms + z[i] + y[i]);
+            r[i] = free[i] * (r[i] - z[i] + y[i]);
+            largest = larger(largest, r[i].abs());
+        }
+        self.residual = largest / scale;
+        if !model.structure.affine_usage {
+            for row in 0..model.m {
+                self.residual = larger(self.residual, self.excess[row].abs() / self.room[row]);
+            }
+        }
+    }
+
+    /// Lifts duals whose product fell far behind the others: a slack that is small for its dual would be thrown across
+    /// the box by the next step.
+    #[inline]
+    fn recentre(&mut self) {
+        let d = self.x.len();
+        let least = LEAST_PRODUCT * self.product;
+        let (u, v, z, y) = (&self.u[..d], &self.v[..d], &mut self.z[..d], &mut self.y[..d]);
+        let mut behind = false;
+        for i in 0..d {
+            behind |= u[i] * z[i] < least || v[i] * y[i] < least;
+        }
+        if behind {
+            for i in 0..d {
+                z[i] = self.free[i] * larger(z[i], least / u[i]);
+                y[i] = self.free[i] * larger(y[i], least / v[i]);
+            }
+        }
+        for row in 0..self.s.len() {
+            if self.live[row] && self.s[row] * self.dual[row] < least {
+                self.dual[row] = least / self.s[row];
+            }
+        }
+    }
+
+    /// Moves by `length`, less if a curved budget bends too much, and evaluates the gradients there.
+    #[inline]
+    fn step(
+        &mut self,
+        problem: &dyn SmoothProblem,
+        model: &mut Model,
+        query: Query<'_>,
+        mut length: f64,
+    ) -> bool {
+        let d = model.d;
+        let (lower, upper) = (&problem.lower()[..d], &problem.upper()[..d]);
+        loop {
+            let (u, v, dx, free) = (&self.u[..d], &self.v[..d], &self.dx[..d], &self.free[..d]);
+            let trial = &mut self.trial[..d];
+            for i in 0..d {
+                let (below, above) = (u[i] + length * dx[i], v[i] - length * dx[i]);
+                // From the nearer bound, so that a tiny distance keeps its digits.
+                let x = if below < above {
+                    lower[i] + below
+                } else {
+                    upper[i] - above
+                };
+                trial[i] = if free[i] == 0.0 { lower[i] } else { x };
+            }
+            if model.structure.affine_usage {
+                break;
+            }
+            model.evaluate_usage(problem, query, &self.trial);
+            // Newton's model of a curved budget holds only so far.
+            let fits = |row: usize| {
+                let slack = self.s[row] + length * self.ds[row];
+                let excess = model.usage[row] + slack - query.remaining[row];
+                !self.live[row] || excess.abs() <= self.excess[row].abs().max(self.room[row])
+            };
+            if (0..model.m).all(fits) {
+                break;
+            }
+            length *= 0.5;
+            if length < 1e-12 {
+                return false;
+            }
+        }
+        std::mem::swap(&mut self.x, &mut self.trial);
+        let mut total = 0.0;
+        let (u, v, z, y) = (
+            &mut self.u[..d],
+            &mut self.v[..d],
+            &mut self.z[..d],
+            &mut self.y[..d],
+        );
+        let (dx, dz, dy) = (&self.dx[..d], &self.dz[..d], &self.dy[..d]);
+        for i in 0..d {
+            u[i] += length * dx[i];
+            v[i] -= length * dx[i];
+            z[i] += length * dz[i];
+            y[i] += length * dy[i];
+            total += u[i] * z[i] + v[i] * y[i];
+        }
+        for row in 0..model.m {
+            if self.live[row] {
+                self.s[row] += length * self.ds[row];
+                if !model.structure.affine_usage {
+                    self.excess[row] = model.usage[row] + self.s[row] - query.remaining[row];
+                }
+                self.dual[row] += length * self.d_dual[row];
+                total += self.s[row] * self.dual[row];
+            }
+        }
+        self.product = total / self.products.max(1.0);
+        self.recentre();
+        model.evaluate(problem, query, &self.x);
+        true
+    }
+}
+
+/// The larger of two numbers by one comparison, so that loops vectorise (`f64::max` has a rule for NaN).
+#[inline]
+fn larger(a: f64, b: f64) -> f64 {
+    if a > b { a } else { b }
+}

@@ -1,0 +1,105 @@
+//! Where the iteration starts.
+
+use laau_core::{Query, SmoothProblem};
+
+use super::Barrier;
+use crate::model::Model;
+
+/// Share of the way to the budgets at which the iteration starts.
+const START: f64 = 0.5;
+
+impl Barrier {
+    /// Chooses a strictly interior start; `slack` is `b − g(lower)`, and the model holds `∇g` at the lower corner.
+    ///
+    /// Every action goes up by the smallest share of slack to reach over the budgets that it uses, so that for
+    /// increasing affine usage at least half of every slack is left.
+    pub(crate) fn begin(
+        &mut self,
+        problem: &dyn SmoothProblem,
+        model: &mut Model,
+        query: Query<'_>,
+        slack: &[f64],
+    ) {
+        let (d, m) = (model.d, model.m);
+        let (lower, upper) = (problem.lower(), problem.upper());
+        self.u.fill(0.5);
+        for row in 0..m {
+            if !self.live[row] {
+                continue;
+            }
+            let jacobian = &model.jacobian[row * d..][..d];
+            let mut reach = 0.0;
+            for i in 0..d {
+                reach += self.free[i] * jacobian[i].max(0.0) * (upper[i] - lower[i]);
+            }
+            let share = START * slack[row] / reach;
+            for i in 0..d {
+                if jacobian[i] > 0.0 && share < self.u[i] {
+                    self.u[i] = share;
+                }
+            }
+        }
+        for i in 0..d {
+            self.u[i] *= upper[i] - lower[i];
+        }
+        let mut scale = 1.0;
+        loop {
+            for i in 0..d {
+                self.x[i] = lower[i] + self.free[i] * self.u[i] * scale;
+            }
+            model.evaluate_usage(problem, query, &self.x);
+            let inside = |row: usize| {
+                let left = query.remaining[row] - model.usage[row];
+                !self.live[row] || left >= 0.1 * slack[row]
+            };
+            if (0..m).all(inside) || scale < 1e-30 {
+                break;
+            }
+            scale *= 0.25;
+        }
+        for i in 0..d {
+            if self.free[i] == 0.0 {
+                self.u[i] = 1.0;
+                self.v[i] = 1.0;
+            } else {
+                self.u[i] *= scale;
+                self.v[i] = (upper[i] - lower[i]) - self.u[i];
+            }
+        }
+        self.products = 0.0;
+        model.evaluate(problem, query, &self.x);
+        let mut work = 0.0;
+        for i in 0..d {
+            work += self.free[i] * model.priced[i].abs() * self.u[i].min(self.v[i]);
+            self.products += 2.0 * self.free[i];
+        }
+        for row in 0..m {
+            self.s[row] = if self.live[row] {
+                self.products += 1.0;
+                query.remaining[row] - model.usage[row]
+            } else {
+                1.0
+            };
+        }
+        self.excess.fill(0.0);
+        self.room.copy_from_slice(&self.s);
+        let count = self.products.max(1.0);
+        self.product = (work / count).max(f64::MIN_POSITIVE.sqrt());
+        self.start = self.product;
+        for i in 0..d {
+            self.z[i] = self.free[i] * self.product / self.u[i];
+            self.y[i] = self.free[i] * self.product / self.v[i];
+        }
+        for row in 0..m {
+            self.dual[row] = if self.live[row] {
+                self.product / self.s[row]
+            } else {
+                0.0
+            };
+        }
+        model.evaluate_hessian(problem, query, &self.x, &self.dual);
+        self.solved.fill(0.0);
+        self.residual = f64::INFINITY;
+        self.iterations = 0;
+    }
+}
