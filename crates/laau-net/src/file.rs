@@ -36,7 +36,7 @@ const MOST_LAYERS: usize = 64;
 /// How a model came to be; stored in its file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// The seed of its initial weights and of the shuffles.
+    /// The seed of the training: its shuffles, and by custom its initial weights.
     pub seed: u64,
     /// Epochs (offline) or rounds (online) of training.
     pub epochs: usize,

@@ -152,21 +152,28 @@ impl Trainer {
                 Ok(false) => break Ok(Ending::Stopped),
                 Err(error) => break Err(error),
             }
-            if let Some(path) = &self.checkpoint
-                && good.epochs_done().is_multiple_of(self.settings.checkpoint_every)
+            if good.epochs_done().is_multiple_of(self.settings.checkpoint_every)
+                && let Err(error) = self.save(&good)
             {
-                good.save(path)?;
+                break Err(error);
             }
         };
         *model = good.best_model();
-        if let Some(path) = &self.checkpoint {
-            good.save(path)?;
-        }
+        let saved = self.save(&good);
+        let ending = ending?;
+        saved?;
         Ok(Trained {
-            ending: ending?,
+            ending,
             summary: self.summary(&good, training),
             history: good.history,
         })
+    }
+
+    fn save(&self, state: &Checkpoint) -> Result<(), Error> {
+        match &self.checkpoint {
+            Some(path) => state.save(path),
+            None => Ok(()),
+        }
     }
 
     fn check(

@@ -1,6 +1,7 @@
 //! Online training (Algorithm 2 of the paper): play an episode, then learn from it.
 
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use laau_core::{Differentiate, Episodes, GradientCounts, Rollout, Unrolled, rollout};
 use serde::{Deserialize, Serialize};
@@ -98,7 +99,7 @@ pub struct Round {
     pub skipped: Option<String>,
 }
 
-/// Watches online training.
+/// Watches online training, and may stop it; observers combine as those of [`crate::TrainObserver`] do.
 pub trait OnlineObserver {
     /// A round is done.
     fn round(&mut self, round: &Round) {
@@ -112,6 +113,22 @@ pub trait OnlineObserver {
 }
 
 impl OnlineObserver for () {}
+
+impl OnlineObserver for &AtomicBool {
+    fn should_stop(&mut self) -> bool {
+        self.load(Ordering::Relaxed)
+    }
+}
+
+impl<T: OnlineObserver + ?Sized> OnlineObserver for &mut T {
+    fn round(&mut self, round: &Round) {
+        (**self).round(round);
+    }
+
+    fn should_stop(&mut self) -> bool {
+        (**self).should_stop()
+    }
+}
 
 impl<A: OnlineObserver, B: OnlineObserver> OnlineObserver for (A, B) {
     fn round(&mut self, round: &Round) {

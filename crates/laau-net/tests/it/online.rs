@@ -102,9 +102,7 @@ fn rounds_are_logged_and_an_observer_may_stop_them() {
         .unwrap();
     let mut out = Vec::new();
     let mut log = RoundsLog::new(&mut out);
-    let run = learner
-        .run(&stream, &mut (StopAfter(3), Borrowed(&mut log)))
-        .unwrap();
+    let run = learner.run(&stream, &mut (StopAfter(3), &mut log)).unwrap();
     assert!(log.error().is_none());
     let text = String::from_utf8(out).unwrap();
     let rows: Vec<&str> = text.lines().collect();
@@ -126,14 +124,6 @@ fn rounds_are_logged_and_an_observer_may_stop_them() {
     assert_eq!(&loaded, learner.model());
     assert_eq!((summary.epochs, summary.optimiser.as_deref()), (3, Some("sgd")));
     assert_eq!(summary.gradients.exact + summary.gradients.approximate, 15);
-}
-
-struct Borrowed<'a, W>(&'a mut RoundsLog<W>);
-
-impl<W: std::io::Write> OnlineObserver for Borrowed<'_, W> {
-    fn round(&mut self, round: &Round) {
-        self.0.round(round);
-    }
 }
 
 #[test]

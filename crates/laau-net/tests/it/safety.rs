@@ -1,10 +1,10 @@
 //! No weights overspend a budget.
 
 use laau_core::{Differentiate, Episodes};
-use laau_net::{Model, Phase, Training};
+use laau_net::{Model, ModelSpec, Phase, Training};
 use proptest::prelude::*;
 
-use crate::support::{all_specs, fairness, iid_episodes, model, play, scatter};
+use crate::support::{all_specs, fairness, iid_episodes, interior_point, log_episodes, model, play, scatter};
 
 /// Plays all episodes; no step may ask for more than there is, and nothing is spent beyond the budget.
 fn assert_safe(name: &str, model: &Model, layer: &dyn Differentiate, episodes: &Episodes) -> usize {
@@ -67,6 +67,38 @@ fn adversarial_weights_never_overspend() {
             model.parameters.fill(value);
             assert_safe(&format!("{name} of {value}"), &model, &*layer, &test);
         }
+    }
+}
+
+#[test]
+fn two_budgets_are_never_overspent_at_any_weights() {
+    let layer = interior_point();
+    let training = log_episodes(20, 5, 1);
+    let test = log_episodes(20, 5, 2);
+    for spec in [
+        ModelSpec::paper(layer.problem(), 5),
+        ModelSpec::residual(layer.problem(), 5),
+    ] {
+        let mut model = model(spec, &*layer, &training, 5);
+        let settings = Training {
+            phases: vec![Phase {
+                epochs: 2,
+                learning_rate: 1e-2,
+            }],
+            ..Training::paper()
+        };
+        settings
+            .check()
+            .unwrap()
+            .run(&mut model, &*layer, &training, Some(&test), &mut ())
+            .unwrap();
+        assert_eq!(assert_safe("trained", &model, &*layer, &test), 0);
+        for scale in [0.0, 1e-8, 1.0, 1e3, 1e100, f64::MAX] {
+            scatter(&mut model, scale, 1);
+            assert_safe(&format!("at {scale:e}"), &model, &*layer, &test);
+        }
+        model.parameters.fill(f64::NAN);
+        assert_safe("of NaN", &model, &*layer, &test);
     }
 }
 
