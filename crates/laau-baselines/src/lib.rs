@@ -16,7 +16,7 @@ mod shadow_price;
 mod tuning;
 
 pub use avg_lt::{AvgLt, AvgLtOptions};
-pub use ce::{CeOptions, CertaintyEquivalent, FEATURES, Prediction, Predictor, Rule};
+pub use ce::{CeOptions, CertaintyEquivalent, FEATURES, Prediction, Predictor, Resolve, Rule};
 pub use cr_pursuit::{CrPursuit, CrPursuitOptions, Ratio};
 pub use dp::{Chain, DpOptions, DynamicProgram, Memory};
 pub use dual_descent::{DualDescent, DualDescentParameters, Mirror, PriceScale, Start};

@@ -2,7 +2,10 @@
 
 mod predictor;
 
-use laau_core::{Differentiate, Dimensions, Episodes, Error, Multiplier, Observation, Unrolled};
+use laau_core::{
+    Agent, Differentiate, Dimensions, Episodes, Error, Multiplier, Observation, Policy, Query, Solutions,
+    Status, StepSolver,
+};
 
 pub use self::predictor::{FEATURES, Predictor, Rule};
 use crate::error::expect_option;
@@ -61,7 +64,7 @@ impl CeOptions {
     /// For options out of range, or no episodes.
     pub fn fit(&self, setting: &Setting, train: &Episodes, validation: &Episodes) -> Result<Fitted, Error> {
         let (predictor, parameters) = self.fit_predictor(setting, train, validation)?;
-        let mut fitted = Fitted::new(CertaintyEquivalent::new(setting, predictor)?.into_policy(setting)?);
+        let mut fitted = Fitted::new(CertaintyEquivalent::new(setting, predictor)?.into_policy(setting));
         for (name, value) in parameters {
             fitted = fitted.with(name, value);
         }
@@ -109,7 +112,7 @@ impl CeOptions {
             let utility = if alone {
                 0.0
             } else {
-                let policy = CertaintyEquivalent::new(setting, predictor.clone())?.into_policy(setting)?;
+                let policy = CertaintyEquivalent::new(setting, predictor.clone())?.into_policy(setting);
                 setting.mean_utility(&policy, validation)?
             };
             if best.as_ref().is_none_or(|(least, ..)| utility > *least) {
@@ -185,11 +188,80 @@ impl CertaintyEquivalent {
     }
 
     /// The policy that decides by this price; the last step is free.
-    ///
-    /// # Errors
-    /// [`Error::WrongLength`] when the setting is another one.
-    pub fn into_policy(self, setting: &Setting) -> Result<Unrolled<Self, Box<dyn Differentiate>>, Error> {
-        Unrolled::new(NAME, self, setting.solver.clone())
+    #[must_use]
+    pub fn into_policy(self, setting: &Setting) -> Resolve {
+        Resolve {
+            price: self,
+            solver: setting.solver.clone(),
+        }
+    }
+}
+
+/// The certainty-equivalent re-solve: the layer's action at the certainty-equivalent price.
+///
+/// Like core's unrolled policy, but content with a layer that stops short of its tolerance: that action is payable, too.
+#[derive(Clone)]
+pub struct Resolve {
+    price: CertaintyEquivalent,
+    solver: Box<dyn Differentiate>,
+}
+
+impl Resolve {
+    /// The price it decides by.
+    #[must_use]
+    pub fn price(&self) -> &CertaintyEquivalent {
+        &self.price
+    }
+}
+
+impl Policy for Resolve {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn begin(&self) -> Box<dyn Agent + '_> {
+        Box::new(ResolveAgent {
+            price: self.price.clone(),
+            solver: self.solver.clone(),
+            prices: vec![0.0; self.price.dimensions.budgets],
+            solution: Solutions::new(self.price.dimensions, 1),
+        })
+    }
+}
+
+struct ResolveAgent {
+    price: CertaintyEquivalent,
+    solver: Box<dyn Differentiate>,
+    prices: Vec<f64>,
+    solution: Solutions,
+}
+
+impl Agent for ResolveAgent {
+    fn decide(&mut self, observation: &Observation<'_>, action: &mut [f64]) -> Result<(), Error> {
+        if observation.is_last() {
+            self.prices.fill(0.0);
+        } else {
+            self.price.price(observation, &mut self.prices)?;
+        }
+        let query = Query {
+            context: observation.context(),
+            multiplier: &self.prices,
+            remaining: observation.available,
+        };
+        self.solver.solve(query, self.solution.row_mut(0))?;
+        let solution = self.solution.row(0);
+        action.copy_from_slice(solution.action);
+        match solution.status {
+            Status::Solved { .. } | Status::NotConverged { .. } => Ok(()),
+            status @ (Status::Infeasible { .. } | Status::Invalid { .. }) => Err(Error::Unsolved {
+                step: observation.step,
+                status,
+            }),
+        }
+    }
+
+    fn multiplier(&self) -> Option<&[f64]> {
+        Some(&self.prices)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Empirical distributions of the next context, given what is remembered of an episode.
 
-use laau_core::{Episodes, Error, Observation};
+use laau_core::{Episodes, Error, Observation, quantile};
 
 /// How the contexts of an episode follow each other, estimated from a set of episodes.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -92,34 +92,41 @@ impl Chain {
         }
     }
 
-    /// The distribution of the next context at each step and for each of `means` running means, in `atoms` parts.
+    /// The distribution of the next context at each step and for each of about `means` running means, in `atoms` parts.
     ///
-    /// Episodes count by a Gaussian kernel in the distance of their running mean.
+    /// The running means are quantiles of those of the training set, so that they lie where episodes are. Episodes count by
+    /// a Gaussian kernel in the distance of their running mean, measured in steps of that grid.
     #[must_use]
     pub fn running_mean(train: &Episodes, means: usize, atoms: usize) -> Self {
-        let steps = train.horizon() - 1;
-        let mut running: Vec<f64> = vec![0.0; train.len()];
-        let (mut smallest, mut largest) = (f64::INFINITY, f64::NEG_INFINITY);
-        for &c in train.contexts() {
-            smallest = smallest.min(c);
-            largest = largest.max(c);
+        let (steps, count) = (train.horizon() - 1, train.len());
+        // Step by step, the running mean of every episode.
+        let mut running = vec![0.0; train.horizon() * count];
+        for (index, episode) in train.iter().enumerate() {
+            let mut sum = 0.0;
+            for step in 0..train.horizon() {
+                sum += episode.context(step)[0];
+                running[step * count + index] = sum / (step + 1) as f64;
+            }
         }
+        let mut sorted = running.clone();
+        sorted.sort_by(f64::total_cmp);
         let gaps = means.max(2) - 1;
-        let grid: Vec<f64> = (0..=gaps)
-            .map(|i| smallest + (largest - smallest) * i as f64 / gaps as f64)
+        let mut grid: Vec<f64> = (0..=gaps)
+            .map(|i| quantile(&sorted, i as f64 / gaps as f64))
             .collect();
+        grid.dedup();
         let mut values = Vec::with_capacity(steps * grid.len() * atoms);
-        let mut samples: Vec<(f64, f64)> = Vec::with_capacity(train.len());
+        let mut samples: Vec<(f64, f64)> = Vec::with_capacity(count);
         for step in 0..steps {
             samples.clear();
-            for (mean, episode) in running.iter_mut().zip(train.iter()) {
-                *mean += (episode.context(step)[0] - *mean) / (step + 1) as f64;
-                samples.push((episode.context(step + 1)[0], *mean));
+            for (mean, episode) in running[step * count..].iter().zip(train.iter()) {
+                let Position { state, fraction } = position(&grid, *mean);
+                samples.push((episode.context(step + 1)[0], state as f64 + fraction));
             }
             samples.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
-            let width = bandwidth(&running).max((largest - smallest) / gaps as f64);
-            for &centre in &grid {
-                weighted_parts(&samples, centre, width, atoms, &mut values);
+            let width = bandwidth(&samples).max(LEAST_WIDTH);
+            for centre in 0..grid.len() {
+                weighted_parts(&samples, centre as f64, width, atoms, &mut values);
             }
         }
         Self::RunningMean {
@@ -275,13 +282,7 @@ fn parts(sorted: &[f64], count: usize) -> Vec<f64> {
 /// Appends the means of `count` parts of equal weight of samples `(value, place)` sorted by value; a sample counts by the
 /// distance of its place from `centre`, the nearest one fully.
 fn weighted_parts(samples: &[(f64, f64)], centre: f64, width: f64, count: usize, out: &mut Vec<f64>) {
-    let distance = |place: f64| {
-        if width > 0.0 {
-            ((place - centre) / width).powi(2)
-        } else {
-            0.0
-        }
-    };
+    let distance = |place: f64| ((place - centre) / width).powi(2);
     let nearest = samples
         .iter()
         .map(|s| distance(s.1))
@@ -309,11 +310,14 @@ fn weighted_parts(samples: &[(f64, f64)], centre: f64, width: f64, count: usize,
     }
 }
 
-/// Silverman's rule for a Gaussian kernel.
-fn bandwidth(values: &[f64]) -> f64 {
-    let n = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / n;
-    let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n;
+/// The narrowest kernel, in steps of the grid.
+const LEAST_WIDTH: f64 = 0.5;
+
+/// Silverman's rule for a Gaussian kernel over the places of samples.
+fn bandwidth(samples: &[(f64, f64)]) -> f64 {
+    let n = samples.len() as f64;
+    let mean = samples.iter().map(|s| s.1).sum::<f64>() / n;
+    let variance = samples.iter().map(|s| (s.1 - mean).powi(2)).sum::<f64>() / n;
     1.06 * variance.sqrt() * n.powf(-0.2)
 }
 
