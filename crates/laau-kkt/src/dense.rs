@@ -1,7 +1,14 @@
 //! Dense symmetric factorisations without allocation: plain loops for small sizes, faer above.
 //!
-//! [`Dense::factorise`] and [`Dense::solve`] are the only place that knows which of the two is used. The `layer` bench
-//! measures the crossing: plain loops win up to about [`PLAIN_UP_TO`] rows.
+//! [`Dense::factorise`] and [`Dense::solve`] are the only place that knows which of the two is used. Where they cross is
+//! measured by `cargo bench -p laau-benches --bench dense`. Its minima, in nanoseconds for a factorisation and a solve:
+//!
+//! | rows | 3 | 8 | 12 | 16 | 24 | 32 | 48 |
+//! |---|---|---|---|---|---|---|---|
+//! | Cholesky, plain | 44 | 278 | 617 | 1112 | 2510 | 4499 | 10621 |
+//! | Cholesky, faer | 107 | 315 | 574 | 840 | 1893 | 2694 | 6073 |
+//! | LU, plain | 96 | 428 | 892 | 1486 | 3215 | 5914 | 14710 |
+//! | LU, faer | 196 | 677 | 1231 | 1949 | 3604 | 5883 | 12700 |
 
 use faer::diag::DiagMut;
 use faer::dyn_stack::{MemBuffer, MemStack, StackReq};
@@ -11,8 +18,15 @@ use faer::linalg::lu::partial_pivoting as lu;
 use faer::perm::PermRef;
 use faer::{Conj, MatMut, MatRef, Par, Spec};
 
-/// Largest size that is factorised by plain loops.
-pub(crate) const PLAIN_UP_TO: usize = 16;
+/// Up to which size plain loops are used, for a Cholesky factorisation and for an LU.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Crossing {
+    pub(crate) cholesky: usize,
+    pub(crate) lu: usize,
+}
+
+/// The measured sizes.
+pub(crate) const CROSSING: Crossing = Crossing { cholesky: 10, lu: 28 };
 
 /// How a symmetric matrix is to be factorised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +49,7 @@ pub(crate) struct Singular {
 /// A symmetric matrix of at most a given size, its factors and the scratch memory for them.
 pub(crate) struct Dense {
     largest: usize,
+    crossing: Crossing,
     size: usize,
     kind: Kind,
     matrix: Vec<f64>,
@@ -47,8 +62,13 @@ pub(crate) struct Dense {
 }
 
 impl Dense {
-    /// Room for matrices of up to `largest` rows.
+    /// Room for matrices of up to `largest` rows, factorised by plain loops up to [`CROSSING`].
     pub(crate) fn new(largest: usize) -> Self {
+        Self::with_crossing(largest, CROSSING)
+    }
+
+    /// The same with another crossing from plain loops to faer.
+    pub(crate) fn with_crossing(largest: usize, crossing: Crossing) -> Self {
         // faer cannot size an empty eigendecomposition.
         let at_least_one = largest.max(1);
         let requirement = StackReq::any_of(&[
@@ -64,6 +84,7 @@ impl Dense {
         ]);
         Self {
             largest,
+            crossing,
             size: 0,
             kind: Kind::PositiveDefinite,
             matrix: vec![0.0; largest * largest],
@@ -87,11 +108,11 @@ impl Dense {
         self.kind = kind;
         let n = self.size;
         match kind {
-            Kind::PositiveDefinite if n <= PLAIN_UP_TO => {
+            Kind::PositiveDefinite if n <= self.crossing.cholesky => {
                 plain_cholesky(n, &mut self.matrix, &mut self.diagonal, rank_tolerance)
             }
             Kind::PositiveDefinite => self.faer_cholesky(rank_tolerance),
-            Kind::Indefinite if n <= PLAIN_UP_TO => {
+            Kind::Indefinite if n <= self.crossing.lu => {
                 plain_lu(n, &mut self.matrix, &mut self.permutation, rank_tolerance)
             }
             Kind::Indefinite => self.faer_lu(rank_tolerance),
@@ -106,7 +127,7 @@ impl Dense {
     pub(crate) fn solve(&mut self, rhs: &mut [f64]) {
         let n = self.size;
         match self.kind {
-            Kind::PositiveDefinite if n <= PLAIN_UP_TO => {
+            Kind::PositiveDefinite if n <= self.crossing.cholesky => {
                 plain_cholesky_solve(n, &self.matrix, &self.diagonal, rhs);
             }
             Kind::PositiveDefinite => {
@@ -115,7 +136,7 @@ impl Dense {
                 let rhs = MatMut::from_column_major_slice_mut(rhs, n, 1);
                 llt::solve::solve_in_place_with_conj(factor, Conj::No, rhs, Par::Seq, stack);
             }
-            Kind::Indefinite if n <= PLAIN_UP_TO => {
+            Kind::Indefinite if n <= self.crossing.lu => {
                 plain_lu_solve(n, &self.matrix, &self.permutation, rhs, &mut self.rhs);
             }
             Kind::Indefinite => {
@@ -228,7 +249,7 @@ impl Dense {
 impl Clone for Dense {
     /// Another workspace of the same size; factors are not carried over.
     fn clone(&self) -> Self {
-        Self::new(self.largest)
+        Self::with_crossing(self.largest, self.crossing)
     }
 }
 
@@ -240,10 +261,19 @@ impl std::fmt::Debug for Dense {
     }
 }
 
-/// `aᵀ b`.
+/// `aᵀ b`, in four sums side by side, which the processor can add at once.
 #[inline]
 pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
+    let (a4, a_rest) = a.as_chunks::<4>();
+    let (b4, b_rest) = b.as_chunks::<4>();
+    let mut sums = [0.0; 4];
+    for (a, b) in a4.iter().zip(b4) {
+        for k in 0..4 {
+            sums[k] += a[k] * b[k];
+        }
+    }
+    let rest: f64 = a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum();
+    (sums[0] + sums[1]) + (sums[2] + sums[3]) + rest
 }
 
 /// Whether a pivot is large enough; a NaN is not.
@@ -362,7 +392,16 @@ mod tests {
 
     #[test]
     fn every_kind_solves_small_and_large_systems() {
-        for n in [1, 2, 5, PLAIN_UP_TO, PLAIN_UP_TO + 1, 40] {
+        for n in [
+            1,
+            2,
+            5,
+            CROSSING.cholesky,
+            CROSSING.cholesky + 1,
+            CROSSING.lu,
+            CROSSING.lu + 1,
+            40,
+        ] {
             for kind in [Kind::PositiveDefinite, Kind::Indefinite, Kind::Pseudo] {
                 let a = symmetric(n, kind == Kind::PositiveDefinite);
                 let expected: Vec<f64> = (0..n).map(|i| (i as f64).cos()).collect();
@@ -383,7 +422,7 @@ mod tests {
 
     #[test]
     fn singular_matrices_are_found_and_pseudo_inverted() {
-        for n in [3, PLAIN_UP_TO + 2] {
+        for n in [3, CROSSING.lu + 2] {
             // The last row and column repeat the first.
             let mut a = symmetric(n, true);
             for j in 0..n {

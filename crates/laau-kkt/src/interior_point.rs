@@ -24,8 +24,8 @@ const LAST_STAGE: f64 = 1e-14;
 ///
 /// `min l(x, c) + λᵀ g(x, c)` over `g(x, c) ≤ b`, `lower ≤ x ≤ upper`, in three stages:
 ///
-/// 1. a primal-dual interior point with predictor and corrector, whose iterates are strictly inside the box and the
-///    budgets, so that logarithms are safe;
+/// 1. a primal-dual interior point with predictor and corrector, whose iterates are strictly inside the box,
+///    so that logarithms are safe;
 /// 2. Newton steps on the active set it has found, to the last digits and to duals that are exactly zero where a
 ///    constraint is inactive;
 /// 3. a pull-in by the last bits, so that `usage ≤ remaining` holds in `f64` as the problem computes it.
