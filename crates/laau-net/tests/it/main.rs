@@ -5,6 +5,7 @@ mod engines;
 mod files;
 mod fixtures;
 mod fused;
+mod learning;
 mod online;
 mod safety;
 mod support;
