@@ -7,7 +7,7 @@ use std::hint::black_box;
 use criterion::{Criterion, criterion_group, criterion_main};
 
 #[path = "../crates/laau-kkt/src/dense.rs"]
-#[allow(dead_code, reason = "only a part of the file is measured")]
+#[allow(dead_code, unused_imports, reason = "only a part of the file is measured")]
 mod dense;
 
 use dense::{Crossing, Dense, Kind};

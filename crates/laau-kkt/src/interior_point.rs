@@ -128,7 +128,7 @@ impl InteriorPoint {
             return Some(Status::Invalid {
                 input: Input::Context,
                 index,
-                value: query.context[index],
+                value: query.context.get(index).copied().unwrap_or(f64::NAN),
             });
         }
         infeasible(&*self.problem, query, &mut self.work.model.usage)
