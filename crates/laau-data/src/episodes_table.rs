@@ -80,8 +80,13 @@ pub fn write_episodes(path: &Path, episodes: &Episodes) -> Result<(), Error> {
         }
     };
     let mut frame = frame(episodes).map_err(|error| unwritable(path, &error))?;
+    write_whole(path, format, &mut frame)
+}
+
+/// Writes a table beside its place, then moves it there.
+pub(crate) fn write_whole(path: &Path, format: Format, frame: &mut DataFrame) -> Result<(), Error> {
     let beside = beside(path);
-    let written = write_frame(&beside, format, &mut frame)
+    let written = write_frame(&beside, format, frame)
         .and_then(|()| std::fs::rename(&beside, path).map_err(|source| io(path, source)));
     if written.is_err() {
         // the first error is the one to tell
@@ -313,6 +318,6 @@ fn io(path: &Path, source: std::io::Error) -> Error {
     }
 }
 
-fn unwritable(path: &Path, error: &PolarsError) -> Error {
+pub(crate) fn unwritable(path: &Path, error: &PolarsError) -> Error {
     io(path, std::io::Error::other(error.to_string()))
 }

@@ -3,6 +3,7 @@
 mod azure_functions;
 mod azure_vm;
 mod block;
+mod columns;
 mod episodes_table;
 mod error;
 mod import;
@@ -27,6 +28,7 @@ mod windows;
 
 pub use azure_functions::{AzureFunctions, AzureFunctionsOptions};
 pub use azure_vm::{AzureVm, AzureVmOptions, CpuReading};
+pub use columns::{TableColumn, Values, write_table};
 pub use episodes_table::{read_episodes, write_episodes};
 pub use error::{Cell, Error};
 pub use import::{ImportReport, Imported, import};
