@@ -1,0 +1,158 @@
+//! The report's files.
+
+use std::path::Path;
+
+use laau_core::{Dimensions, Rollout};
+use laau_data::{TableColumn, Values, write_table};
+
+use super::formats::json;
+use super::summary::Summary;
+use super::{Contest, Entries};
+use crate::failure::Failure;
+use crate::output::{self, Staged};
+
+/// Writes `summary.json`, `rollouts.parquet` and, if wanted, `steps.parquet`: all of them or none.
+pub(super) fn write(
+    folder: &Path,
+    summary: &Summary,
+    contest: &Contest,
+    entries: &Entries,
+    steps: bool,
+) -> Result<(), Failure> {
+    let mut staged = Staged::default();
+    let place = folder.join("summary.json");
+    let beside = staged.add(place.clone())?;
+    std::fs::write(beside, json(summary)?).map_err(|error| output::cannot_write(&place, &error))?;
+    let mut add = |name: &str, columns: Vec<TableColumn>| {
+        let place = folder.join(name);
+        let beside = staged.add(place.clone())?;
+        write_table(&beside, columns).map_err(|error| match error {
+            laau_data::Error::Io { source, .. } => output::cannot_write(&place, &source),
+            other => other.into(),
+        })
+    };
+    add("rollouts.parquet", rollouts(contest, entries))?;
+    if steps {
+        add("steps.parquet", all_steps(contest, entries))?;
+    }
+    staged.commit()
+}
+
+/// Every rollout: policy, seed, episode. A policy that draws nothing has the same rows under each seed.
+fn played<'a>(
+    contest: &'a Contest,
+    entries: &'a Entries,
+) -> impl Iterator<Item = (&'a str, u64, usize, &'a Rollout)> {
+    entries.policies.iter().flat_map(move |entry| {
+        contest
+            .seeds
+            .iter()
+            .enumerate()
+            .flat_map(move |(position, &seed)| {
+                let rollouts = entry.run(position).rollouts.iter().enumerate();
+                rollouts.map(move |(episode, rollout)| (entry.name.as_str(), seed, episode, rollout))
+            })
+    })
+}
+
+/// One row per policy, seed and episode.
+fn rollouts(contest: &Contest, entries: &Entries) -> Vec<TableColumn> {
+    let rows = || played(contest, entries);
+    let counts =
+        |count: fn(&Rollout) -> usize| Values::Counts(rows().map(|row| count(row.3) as u64).collect());
+    let mut columns = vec![
+        TableColumn::new(
+            "policy",
+            Values::Words(rows().map(|row| row.0.to_owned()).collect()),
+        ),
+        TableColumn::new("seed", Values::Counts(rows().map(|row| row.1).collect())),
+        TableColumn::new(
+            "episode",
+            Values::Counts(rows().map(|row| row.2 as u64).collect()),
+        ),
+        TableColumn::new(
+            "utility",
+            Values::Numbers(rows().map(|row| row.3.utility()).collect()),
+        ),
+    ];
+    let budgets = contest.test.budget_len();
+    for (m, name) in names("remaining", budgets).into_iter().enumerate() {
+        columns.push(TableColumn::new(
+            name,
+            Values::Numbers(rows().map(|row| row.3.remaining[m]).collect()),
+        ));
+    }
+    columns.push(TableColumn::new(
+        "violations",
+        counts(|rollout| rollout.violations),
+    ));
+    columns.push(TableColumn::new("failures", counts(|rollout| rollout.failures)));
+    columns.push(TableColumn::new(
+        "projections",
+        counts(|rollout| rollout.projections),
+    ));
+    columns
+}
+
+/// One row per policy, seed, episode and step.
+fn all_steps(contest: &Contest, entries: &Entries) -> Vec<TableColumn> {
+    let horizon = contest.test.horizon();
+    let Dimensions {
+        actions,
+        budgets,
+        context,
+    } = contest.setting.problem.dimensions();
+    let rows = || played(contest, entries).flat_map(|row| (0..horizon).map(move |step| (row, step)));
+    let mut columns = vec![
+        TableColumn::new(
+            "policy",
+            Values::Words(rows().map(|(row, _)| row.0.to_owned()).collect()),
+        ),
+        TableColumn::new("seed", Values::Counts(rows().map(|(row, _)| row.1).collect())),
+        TableColumn::new(
+            "episode",
+            Values::Counts(rows().map(|(row, _)| row.2 as u64).collect()),
+        ),
+        TableColumn::new(
+            "step",
+            Values::Counts(rows().map(|(_, step)| step as u64).collect()),
+        ),
+    ];
+    for (k, name) in names("context", context).into_iter().enumerate() {
+        let values = rows()
+            .map(|(row, step)| contest.test.get(row.2).context(step)[k])
+            .collect();
+        columns.push(TableColumn::new(name, Values::Numbers(values)));
+    }
+    for (j, name) in names("action", actions).into_iter().enumerate() {
+        let values = rows()
+            .map(|(row, step)| row.3.actions[step * actions + j])
+            .collect();
+        columns.push(TableColumn::new(name, Values::Numbers(values)));
+    }
+    for (m, name) in names("multiplier", budgets).into_iter().enumerate() {
+        let values = rows()
+            .map(|(row, step)| row.3.multipliers.get(step * budgets + m).copied())
+            .collect();
+        columns.push(TableColumn::new(name, Values::Optional(values)));
+    }
+    for (m, name) in names("usage", budgets).into_iter().enumerate() {
+        let values = rows()
+            .map(|(row, step)| row.3.usages[step * budgets + m])
+            .collect();
+        columns.push(TableColumn::new(name, Values::Numbers(values)));
+    }
+    columns.push(TableColumn::new(
+        "utility",
+        Values::Numbers(rows().map(|(row, step)| -row.3.costs[step]).collect()),
+    ));
+    columns
+}
+
+/// `name`, or `name_0`, `name_1`, … if there are several: as in the episodes table.
+fn names(name: &str, count: usize) -> Vec<String> {
+    if count == 1 {
+        return vec![name.to_owned()];
+    }
+    (0..count).map(|number| format!("{name}_{number}")).collect()
+}

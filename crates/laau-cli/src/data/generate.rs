@@ -1,0 +1,51 @@
+//! `laau generate`: a synthetic workload.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use laau_data::Split;
+
+use super::write_episodes;
+use crate::config::{ConfigFlags, scope};
+use crate::failure::Failure;
+use crate::output::{self, Staged};
+
+scope!(WorkloadScope, "workload");
+
+/// The arguments as they are typed.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  $ laau generate --horizon 20 --episodes 8000 --seed 1 -o episodes.parquet
+  $ laau generate --horizon 20 --split 5000,1000,2000 --seed 1 -o episodes")]
+pub(crate) struct GenerateArgs {
+    /// The episodes table, ending in .parquet or .csv; with --split a folder
+    #[arg(short, long, value_name = "PATH")]
+    output: PathBuf,
+    #[command(flatten)]
+    config: ConfigFlags<WorkloadScope>,
+}
+
+/// Writes episodes: one set, or three that share no machine.
+pub(crate) fn run(arguments: &GenerateArgs) -> Result<(), Failure> {
+    let config = arguments.config.load()?.workload;
+    let (workload, options) = (config.workload(), config.options());
+    let mut staged = Staged::default();
+    match config.split() {
+        None => {
+            let episodes = workload.generate(&options)?;
+            write_episodes(&mut staged, arguments.output.clone(), &episodes)?;
+        }
+        Some(split) => {
+            let folder = &arguments.output;
+            let sets = workload.generate_split(split, &options)?;
+            std::fs::create_dir_all(folder).map_err(|error| output::cannot_write(folder, &error))?;
+            for (name, episodes) in Split::NAMES
+                .into_iter()
+                .zip([&sets.train, &sets.validation, &sets.test])
+            {
+                write_episodes(&mut staged, folder.join(name).with_extension("parquet"), episodes)?;
+            }
+        }
+    }
+    staged.commit()
+}

@@ -1,0 +1,95 @@
+//! `laau import`: a trace becomes episodes for training, validation and test.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use laau_data::{AzureFunctions, AzureVm, EpisodeOptions, Imported, Split, Table, Trace};
+
+use super::write_episodes;
+use crate::config::{ConfigFlags, EpisodesConfig, Scope, scope};
+use crate::failure::Failure;
+use crate::output::{self, Staged};
+
+scope!(AzureVmScope, "episodes", "azure-vm");
+scope!(AzureFunctionsScope, "episodes", "azure-functions");
+scope!(TableScope, "episodes", "table");
+
+/// The arguments as they are typed.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  $ laau import azure-vm 'vm_cpu_readings-*.csv.gz' --horizon 20 --split 5000,1000,2000 -o episodes
+  $ laau import table load.csv --series host --time minute --values cpu --split 100,20,20 -o episodes")]
+pub(crate) struct ImportArgs {
+    #[command(subcommand)]
+    format: Format,
+}
+
+#[derive(Debug, Subcommand)]
+enum Format {
+    /// The Azure VM trace, versions 1 and 2: CPU readings of virtual machines
+    #[command(after_help = "Example:
+  $ laau import azure-vm 'vm_cpu_readings-*.csv.gz' --horizon 20 --split 5000,1000,2000 -o episodes")]
+    AzureVm(FormatArgs<AzureVmScope>),
+    /// The Azure Functions trace of 2019: invocations per minute
+    #[command(after_help = "Example:
+  $ laau import azure-functions 'invocations_per_function_md.anon.d*.csv' --normalisation series-max -o episodes")]
+    AzureFunctions(FormatArgs<AzureFunctionsScope>),
+    /// Any table with a column for the series, one for the time and one or more for the values
+    #[command(after_help = "Example:
+  $ laau import table load.csv --series host --time minute --values cpu --split 100,20,20 -o episodes")]
+    Table(FormatArgs<TableScope>),
+}
+
+#[derive(Debug, Args)]
+struct FormatArgs<S: Scope + Send + Sync + Clone + 'static> {
+    /// Files or patterns
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<String>,
+    /// The folder for train.parquet, validation.parquet and test.parquet
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+    #[command(flatten)]
+    config: ConfigFlags<S>,
+}
+
+/// Reads a trace, writes three tables, prints what was read, used and dropped.
+pub(crate) fn run(arguments: &ImportArgs) -> Result<(), Failure> {
+    match &arguments.format {
+        Format::AzureVm(format) => {
+            let config = format.config.load()?;
+            let trace = AzureVm::open(config.azure_vm.options(&format.paths))?;
+            write(&trace, &config.episodes, &format.output)
+        }
+        Format::AzureFunctions(format) => {
+            let config = format.config.load()?;
+            let trace = AzureFunctions::open(&config.azure_functions.options(&format.paths))?;
+            write(&trace, &config.episodes, &format.output)
+        }
+        Format::Table(format) => {
+            let config = format.config.load()?;
+            let trace = Table::open(config.table.options(&format.paths))?;
+            write(&trace, &config.episodes, &format.output)
+        }
+    }
+}
+
+fn write(trace: &dyn Trace, config: &EpisodesConfig, folder: &Path) -> Result<(), Failure> {
+    let options: EpisodeOptions = config.options();
+    options.validate()?;
+    // Whether the output can be written shows before a long trace is read.
+    std::fs::create_dir_all(folder).map_err(|error| output::cannot_write(folder, &error))?;
+    let Imported {
+        train,
+        validation,
+        test,
+        report,
+    } = laau_data::import(trace, &options)?;
+    let mut staged = Staged::default();
+    for (name, episodes) in Split::NAMES.into_iter().zip([&train, &validation, &test]) {
+        let place = folder.join(name).with_extension("parquet");
+        write_episodes(&mut staged, place, episodes)?;
+    }
+    staged.commit()?;
+    let report = serde_json::to_string_pretty(&report).map_err(|error| Failure::output(&error.into()))?;
+    output::print(report + "\n")
+}

@@ -1,0 +1,294 @@
+//! `laau inspect`: what a file holds.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use laau_data::{
+    AzureFunctions, AzureVm, EpisodesStatistics, Normalisation, OutOfRange, QUANTILES, Table, Trace,
+    TraceStatistics, ValueStatistics,
+};
+use laau_net::{Model, Summary};
+use serde_json::{Value, json};
+
+use super::tables::{number, table};
+use crate::config::{ConfigFlags, scope};
+use crate::failure::Failure;
+use crate::output;
+
+scope!(InspectScope, "table");
+
+/// The arguments as they are typed.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  $ laau inspect episodes.parquet
+  $ laau inspect model.safetensors --format json")]
+pub(crate) struct InspectArgs {
+    /// A trace, an episodes table, a model or a report
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// What the file is; found by its name and columns if not given
+    #[arg(long, value_name = "KIND")]
+    kind: Option<Kind>,
+    /// How it is told
+    #[arg(long, default_value = "table")]
+    format: Format,
+    #[command(flatten)]
+    config: ConfigFlags<InspectScope>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    Episodes,
+    AzureVm,
+    AzureFunctions,
+    Table,
+    Model,
+    Report,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Table,
+    Json,
+}
+
+/// Describes a file.
+pub(crate) fn run(arguments: &InspectArgs) -> Result<(), Failure> {
+    let path = &arguments.file;
+    std::fs::metadata(path)
+        .map_err(|error| Failure::file(path, &error, "check the path and its permissions"))?;
+    let kind = arguments.kind.unwrap_or_else(|| kind_by_name(path));
+    let (text, value) = match kind {
+        Kind::Model => model(path)?,
+        Kind::Report => report(path)?,
+        Kind::AzureVm => {
+            let options = laau_data::AzureVmOptions {
+                paths: vec![pattern(path)],
+                ..laau_data::AzureVmOptions::default()
+            };
+            trace(&AzureVm::open(options)?)?
+        }
+        Kind::AzureFunctions => {
+            let options = laau_data::AzureFunctionsOptions {
+                invocations: vec![pattern(path)],
+                ..laau_data::AzureFunctionsOptions::default()
+            };
+            trace(&AzureFunctions::open(&options)?)?
+        }
+        Kind::Table => trace(&Table::open(
+            arguments.config.load()?.table.options(&[pattern(path)]),
+        )?)?,
+        Kind::Episodes => match laau_data::read_episodes(path) {
+            Ok(set) => episodes(&laau_data::inspect_episodes(&set)),
+            // A table without the columns of episodes may be a trace.
+            Err(laau_data::Error::MissingColumn { .. }) if arguments.kind.is_none() => trace(&Table::open(
+                arguments.config.load()?.table.options(&[pattern(path)]),
+            )?)?,
+            Err(error) => return Err(error.into()),
+        },
+    };
+    match arguments.format {
+        Format::Table => output::print(text),
+        Format::Json => output::print(format!("{value:#}\n")),
+    }
+}
+
+fn kind_by_name(path: &Path) -> Kind {
+    let name = path
+        .file_name()
+        .map(|name| name.to_string_lossy().to_lowercase())
+        .unwrap_or_default();
+    let ends = |ending: &str| name.ends_with(ending);
+    if ends(".safetensors") {
+        Kind::Model
+    } else if ends(".json") {
+        Kind::Report
+    } else if name.contains("vm_cpu_readings") {
+        Kind::AzureVm
+    } else if name.contains("invocations_per_function") {
+        Kind::AzureFunctions
+    } else {
+        Kind::Episodes
+    }
+}
+
+/// A path as a pattern that matches it alone.
+fn pattern(path: &Path) -> String {
+    let mut pattern = String::new();
+    for letter in path.to_string_lossy().chars() {
+        match letter {
+            '*' | '?' | '[' | ']' => pattern.extend(['[', letter, ']']),
+            _ => pattern.push(letter),
+        }
+    }
+    pattern
+}
+
+fn trace(trace: &dyn Trace) -> Result<(String, Value), Failure> {
+    let statistics = laau_data::inspect_trace(trace, Normalisation::None, OutOfRange::Error)?;
+    let TraceStatistics { counts, .. } = &statistics;
+    let rows = [
+        ("kind", "trace".to_owned()),
+        ("readings", counts.readings.to_string()),
+        ("series", counts.series.to_string()),
+        ("gaps", counts.gaps.to_string()),
+        (
+            "step",
+            statistics.step.map_or("-".to_owned(), |step| step.to_string()),
+        ),
+        (
+            "times",
+            statistics
+                .times
+                .map_or("-".to_owned(), |(first, last)| format!("{first} to {last}")),
+        ),
+        (
+            "dropped",
+            (counts.dropped.filtered + counts.dropped.unlisted).to_string(),
+        ),
+    ];
+    let text = format!("{}\n{}", facts(&rows), values(&statistics.values));
+    Ok((text, json!({"kind": "trace", "statistics": statistics})))
+}
+
+fn episodes(statistics: &EpisodesStatistics) -> (String, Value) {
+    let rows = [
+        ("kind", "episodes".to_owned()),
+        ("episodes", statistics.episodes.to_string()),
+        ("horizon", statistics.horizon.to_string()),
+    ];
+    let text = format!(
+        "{}\n{}\nper step:\n{}",
+        facts(&rows),
+        values(&statistics.contexts),
+        values(&statistics.budgets_per_step)
+    );
+    (text, json!({"kind": "episodes", "statistics": statistics}))
+}
+
+fn model(path: &Path) -> Result<(String, Value), Failure> {
+    let (Model { spec, parameters, .. }, summary) = laau_net::load_model(path)?;
+    let Summary {
+        seed,
+        epochs,
+        best_epoch,
+        best_validation_utility,
+        gradients,
+        episodes,
+        version,
+        ..
+    } = &summary;
+    let rows = [
+        ("kind", "model".to_owned()),
+        ("problem", spec.problem.clone()),
+        ("horizon", spec.horizon.to_string()),
+        ("actions", spec.dimensions.actions.to_string()),
+        ("budgets", spec.dimensions.budgets.to_string()),
+        ("context", spec.dimensions.context.to_string()),
+        ("network", shown(&spec.network)),
+        ("features", shown(&spec.features)),
+        ("output", shown(&spec.output)),
+        ("form", shown(&spec.form)),
+        ("parameters", parameters.len().to_string()),
+        ("seed", seed.to_string()),
+        ("epochs", epochs.to_string()),
+        (
+            "best epoch",
+            best_epoch.map_or("-".to_owned(), |epoch| epoch.to_string()),
+        ),
+        (
+            "validation utility",
+            best_validation_utility.map_or("-".to_owned(), number),
+        ),
+        ("training episodes", episodes.to_string()),
+        (
+            "gradients",
+            format!("{} exact, {} approximate", gradients.exact, gradients.approximate),
+        ),
+        ("laau version", version.clone()),
+    ];
+    let value = json!({"kind": "model", "spec": spec, "parameters": parameters.len(), "training": summary});
+    Ok((facts(&rows), value))
+}
+
+/// A setting as its file spells it.
+fn shown(value: &impl serde::Serialize) -> String {
+    let text = serde_json::to_string(value).unwrap_or_default();
+    text.trim_matches('"').to_owned()
+}
+
+fn report(path: &Path) -> Result<(String, Value), Failure> {
+    let no_report = |reason: &str| {
+        Failure::new(
+            format_args!("{}: no report: {reason}", path.display()),
+            "reports are the summary.json that `laau compare -o DIR` writes",
+        )
+    };
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::file(path, &error, "check the path and its permissions"))?;
+    let report: Value = serde_json::from_str(&text).map_err(|error| no_report(&error.to_string()))?;
+    let (Some(problem), Some(horizon), Some(policies)) = (
+        report.get("problem").and_then(Value::as_str),
+        report.get("horizon").and_then(Value::as_u64),
+        report.get("policies").and_then(Value::as_object),
+    ) else {
+        return Err(no_report("expected the keys problem, horizon and policies"));
+    };
+    let facts = facts(&[
+        ("kind", "report".to_owned()),
+        ("problem", problem.to_owned()),
+        ("horizon", horizon.to_string()),
+    ]);
+    let rows: Vec<Vec<String>> = policies
+        .iter()
+        .map(|(name, figures)| {
+            let figure = |key: &str| {
+                figures
+                    .get(key)
+                    .and_then(Value::as_f64)
+                    .map_or("-".to_owned(), number)
+            };
+            let remaining = match figures.get("remaining_percent") {
+                Some(Value::Array(all)) => {
+                    let all: Vec<String> = all.iter().filter_map(Value::as_f64).map(number).collect();
+                    all.join(" ")
+                }
+                _ => figure("remaining_percent"),
+            };
+            let violations = figures.get("violations").map_or("-".to_owned(), Value::to_string);
+            vec![
+                name.clone(),
+                figure("utility"),
+                figure("fraction_of_opt"),
+                remaining,
+                violations,
+            ]
+        })
+        .collect();
+    let heading = ["policy", "utility", "of opt", "remaining %", "violations"];
+    Ok((format!("{facts}\n{}", table(&heading, &rows)), report))
+}
+
+fn facts(rows: &[(&str, String)]) -> String {
+    let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    rows.iter()
+        .map(|(name, value)| format!("{name:width$}  {value}\n"))
+        .collect()
+}
+
+fn values(values: &[ValueStatistics]) -> String {
+    let quantiles = QUANTILES.map(|q| format!("{}%", q * 100.0));
+    let mut heading = vec!["value", "mean", "std", "min"];
+    heading.extend(quantiles.iter().map(String::as_str));
+    heading.extend(["max", "zeros", "autocorrelation"]);
+    let rows: Vec<Vec<String>> = values
+        .iter()
+        .map(|v| {
+            let mut row = vec![v.name.clone(), number(v.mean), number(v.std), number(v.min)];
+            row.extend(v.quantiles.map(number));
+            row.extend([number(v.max), v.zeros.to_string(), number(v.autocorrelation)]);
+            row
+        })
+        .collect();
+    table(&heading, &rows)
+}

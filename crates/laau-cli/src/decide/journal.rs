@@ -1,0 +1,429 @@
+//! The journal of an episode: what was decided is on disk before anybody hears of it.
+//!
+//! Line 1 says which episode it is, every further line is one decision; each ends in a checksum that also covers all
+//! lines before it. A line that was cut off by a crash was never printed, so that it may be taken back.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::lines::{Decision, seal, unseal};
+use crate::config::ProblemConfig;
+use crate::failure::{Failure, reason};
+
+const VERSION: u32 = 1;
+
+/// The first line: which episode this is. Two episodes are the same if these are equal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Header {
+    journal: u32,
+    problem: ProblemConfig,
+    horizon: usize,
+    budgets: Vec<f64>,
+    policy: Identity,
+}
+
+/// What decides: a model or a policy with its parameters.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Identity {
+    pub(super) name: String,
+    /// The SHA-256 of the model's file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) model: Option<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) parameters: BTreeMap<String, Vec<f64>>,
+}
+
+impl Header {
+    pub(super) fn new(problem: ProblemConfig, horizon: usize, budgets: Vec<f64>, policy: Identity) -> Self {
+        Self {
+            journal: VERSION,
+            problem,
+            horizon,
+            budgets,
+            policy,
+        }
+    }
+
+    /// The first field in which another header differs: its name, and both values.
+    fn difference(&self, other: &Self) -> Option<(&'static str, String, String)> {
+        fn show(value: &impl Serialize) -> String {
+            serde_json::to_string(value).unwrap_or_default()
+        }
+        [
+            ("problem", show(&self.problem), show(&other.problem)),
+            ("horizon", show(&self.horizon), show(&other.horizon)),
+            ("budgets", show(&self.budgets), show(&other.budgets)),
+            ("policy", show(&self.policy), show(&other.policy)),
+        ]
+        .into_iter()
+        .find(|(_, ours, theirs)| ours != theirs)
+    }
+}
+
+/// A line of the journal: a decision with its context.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Record {
+    pub(super) step: usize,
+    pub(super) context: Vec<f64>,
+    pub(super) action: Vec<f64>,
+    #[serde(default)]
+    pub(super) multiplier: Option<Vec<f64>>,
+    pub(super) remaining: Vec<f64>,
+    #[serde(default)]
+    pub(super) fallback: Option<String>,
+}
+
+impl Record {
+    /// Whether a decision is the one that was written down, bit for bit.
+    pub(super) fn is(&self, decision: &Decision<'_>) -> bool {
+        self.step == decision.step
+            && self.action == decision.action
+            && self.multiplier.as_deref() == decision.multiplier
+            && self.remaining == decision.remaining
+            && self.fallback.as_deref() == decision.fallback
+    }
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    context: &'a [f64],
+    #[serde(flatten)]
+    decision: Decision<'a>,
+}
+
+/// A journal that is open, locked, and whole up to its end.
+#[derive(Debug)]
+pub(super) struct Journal {
+    path: PathBuf,
+    file: File,
+    length: u64,
+    checksum: u32,
+    decisions: usize,
+    buffer: Vec<u8>,
+}
+
+impl Journal {
+    /// Starts a journal; a file that exists is left alone.
+    pub(super) fn create(path: &Path, header: &Header) -> Result<Self, Failure> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(path)
+            .map_err(|error| match error.kind() {
+                std::io::ErrorKind::AlreadyExists => Failure::new(
+                    format_args!("{}: the journal exists already", path.display()),
+                    "go on with its episode by --resume, or name a new file",
+                ),
+                _ => Failure::file(path, &error, "choose a folder that exists and is writable"),
+            })?;
+        let mut journal = Self::lock(path, file)?;
+        journal.start(header)?;
+        Ok(journal)
+    }
+
+    /// Opens the journal of an interrupted episode and reads its decisions; says what had to be repaired.
+    pub(super) fn resume(
+        path: &Path,
+        header: &Header,
+    ) -> Result<(Self, Vec<Record>, Option<String>), Failure> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(path)
+            .map_err(|error| Failure::file(path, &error, "leave --resume out to start a new journal"))?;
+        let mut journal = Self::lock(path, file)?;
+        let mut bytes = Vec::new();
+        journal
+            .file
+            .read_to_end(&mut bytes)
+            .map_err(|error| Failure::file(path, &error, "check the disk and the file's permissions"))?;
+        if journal.is_torn_header(&bytes, header)? {
+            journal
+                .file
+                .set_len(0)
+                .map_err(|error| journal.cannot_write(&error))?;
+            journal.start(header)?;
+            let word = format!("{}: repaired: the first line was cut off", path.display());
+            return Ok((journal, Vec::new(), Some(word)));
+        }
+        let (records, repaired) = journal.read(&bytes, header)?;
+        Ok((journal, records, repaired))
+    }
+
+    /// Appends a decision; it is on disk when this returns.
+    pub(super) fn append(&mut self, context: &[f64], decision: Decision<'_>) -> Result<(), Failure> {
+        self.write(&Line { context, decision })?;
+        self.decisions += 1;
+        Ok(())
+    }
+
+    fn lock(path: &Path, file: File) -> Result<Self, Failure> {
+        file.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => Failure::new(
+                format_args!("{}: the journal is in use by another process", path.display()),
+                "wait until that one has ended, or name another file",
+            ),
+            TryLockError::Error(error) => {
+                Failure::file(path, &error, "put the journal on a file system with locks")
+            }
+        })?;
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            length: 0,
+            checksum: 0,
+            decisions: 0,
+            buffer: Vec::new(),
+        })
+    }
+
+    /// Writes the header, and makes sure that the file's name is on disk, too.
+    fn start(&mut self, header: &Header) -> Result<(), Failure> {
+        self.file
+            .seek(SeekFrom::Start(0))
+            .map_err(|error| self.cannot_write(&error))?;
+        self.write(header)?;
+        let folder = match self.path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        // Where a folder cannot be opened as a file, there is nothing to sync.
+        if let Ok(folder) = File::open(folder) {
+            folder.sync_all().map_err(|error| self.cannot_write(&error))?;
+        }
+        Ok(())
+    }
+
+    /// Writes a sealed line at the end, all of it or nothing, and syncs.
+    fn write(&mut self, value: &impl Serialize) -> Result<(), Failure> {
+        let written = seal(&mut self.buffer, value, self.checksum).and_then(|checksum| {
+            self.file.write_all(&self.buffer)?;
+            self.file.sync_data()?;
+            Ok(checksum)
+        });
+        match written {
+            Ok(checksum) => {
+                self.checksum = checksum;
+                self.length += self.buffer.len() as u64;
+                Ok(())
+            }
+            Err(error) => {
+                // What cannot be taken back now is taken back by --resume: its seal is broken.
+                let _ = self.file.set_len(self.length);
+                Err(self.cannot_write(&error))
+            }
+        }
+    }
+
+    fn cannot_write(&self, error: &std::io::Error) -> Failure {
+        Failure::new(
+            format_args!(
+                "{}: the journal cannot be written after {} decisions: {}",
+                self.path.display(),
+                self.decisions,
+                reason(error)
+            ),
+            "these decisions are safe, and no other was printed; make room, then go on with --resume",
+        )
+    }
+
+    /// Whether the process that made the file died before its first line was whole.
+    fn is_torn_header(&self, bytes: &[u8], header: &Header) -> Result<bool, Failure> {
+        if bytes.contains(&b'\n') {
+            return Ok(false);
+        }
+        let mut expected = Vec::new();
+        seal(&mut expected, header, 0).map_err(|error| self.cannot_write(&error))?;
+        // Nothing but our own beginning may be overwritten, and blocks of zeros that never reached the disk.
+        let written = bytes
+            .iter()
+            .rposition(|byte| *byte != 0)
+            .map_or(0, |last| last + 1);
+        Ok(expected.starts_with(&bytes[..written]))
+    }
+
+    /// Reads header and records, and cuts off a torn end.
+    fn read(&mut self, bytes: &[u8], header: &Header) -> Result<(Vec<Record>, Option<String>), Failure> {
+        let mut records = Vec::new();
+        let mut rest = bytes;
+        let mut repaired = None;
+        while !rest.is_empty() {
+            let number = records.len() + 1 + usize::from(self.length > 0);
+            let end = rest.iter().position(|byte| *byte == b'\n');
+            let line = &rest[..end.unwrap_or(rest.len())];
+            let Some((content, checksum)) = unseal(line, self.checksum) else {
+                let is_last = end.is_none_or(|end| end + 1 == rest.len());
+                // A line without an end, or with blocks of zeros that never reached the disk.
+                let is_torn = self.length > 0 && is_last && (end.is_none() || line.contains(&0));
+                if !is_torn {
+                    return Err(self.damaged(number));
+                }
+                repaired = Some(format!(
+                    "{}: repaired: line {number} was cut off; its decision was never printed",
+                    self.path.display()
+                ));
+                break;
+            };
+            if self.length == 0 {
+                self.check_header(&content, header)?;
+            } else {
+                let record: Record = serde_json::from_slice(&content).map_err(|_| self.damaged(number))?;
+                if record.step != records.len() {
+                    return Err(self.damaged(number));
+                }
+                records.push(record);
+            }
+            self.checksum = checksum;
+            self.length += line.len() as u64 + 1;
+            rest = &rest[(line.len() + 1).min(rest.len())..];
+            if end.is_none() {
+                repaired = Some(format!(
+                    "{}: repaired: line {number} was whole but for its end",
+                    self.path.display()
+                ));
+            }
+        }
+        self.decisions = records.len();
+        self.repair(bytes)?;
+        Ok((records, repaired))
+    }
+
+    /// Makes the file as long as its whole lines, with an end on the last one.
+    fn repair(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        let whole = self.length;
+        let mut repair = || {
+            if (bytes.len() as u64) < whole {
+                self.file.seek(SeekFrom::End(0))?;
+                self.file.write_all(b"\n")?;
+            } else if bytes.len() as u64 > whole {
+                self.file.set_len(whole)?;
+            }
+            self.file.seek(SeekFrom::Start(whole))?;
+            self.file.sync_data()
+        };
+        repair().map_err(|error| self.cannot_write(&error))
+    }
+
+    fn check_header(&self, content: &[u8], header: &Header) -> Result<(), Failure> {
+        let found: Header = serde_json::from_slice(content).map_err(|_| {
+            Failure::new(
+                format_args!("{}: no journal of this version of laau", self.path.display()),
+                "finish the episode with the version that began it, or name a new file",
+            )
+        })?;
+        if found.journal != VERSION {
+            return Err(Failure::new(
+                format_args!(
+                    "{}: the journal has format {}, expected {VERSION}",
+                    self.path.display(),
+                    found.journal
+                ),
+                "finish the episode with the version of laau that began it",
+            ));
+        }
+        match found.difference(header) {
+            None => Ok(()),
+            Some((field, theirs, ours)) => Err(Failure::new(
+                format_args!(
+                    "{}: the journal is of another episode: its {field} is {theirs}, not {ours}",
+                    self.path.display()
+                ),
+                "give the problem, horizon, budgets and policy that the episode began with, or name a new file",
+            )),
+        }
+    }
+
+    fn damaged(&self, line: usize) -> Failure {
+        Failure::new(
+            format_args!("{}: line {line} of the journal is damaged", self.path.display()),
+            "restore the file from a copy; to go on without it could spend a budget twice",
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header() -> Header {
+        let identity = Identity {
+            name: "equal".to_owned(),
+            model: None,
+            parameters: BTreeMap::new(),
+        };
+        Header::new(ProblemConfig::default(), 3, vec![0.3], identity)
+    }
+
+    fn append(journal: &mut Journal, step: usize) {
+        let decision = Decision {
+            step,
+            action: &[0.1],
+            multiplier: None,
+            remaining: &[0.2],
+            fallback: None,
+            replayed: false,
+        };
+        journal.append(&[1.0 / 3.0], decision).unwrap();
+    }
+
+    /// The bytes of a journal of three decisions, and where its lines end.
+    fn sample(path: &Path) -> (Vec<u8>, Vec<usize>) {
+        let mut journal = Journal::create(path, &header()).unwrap();
+        (0..3).for_each(|step| append(&mut journal, step));
+        let bytes = std::fs::read(path).unwrap();
+        let ends = (0..bytes.len()).filter(|at| bytes[*at] == b'\n').collect();
+        (bytes, ends)
+    }
+
+    #[test]
+    fn a_journal_that_is_cut_anywhere_goes_on_after_its_last_whole_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal");
+        let (bytes, ends) = sample(&path);
+        for cut in 0..=bytes.len() {
+            for zeros in [0, 5] {
+                // A crash may leave blocks of zeros where the end of the file never reached the disk.
+                std::fs::write(&path, [&bytes[..cut], &vec![0; zeros]].concat()).unwrap();
+                let whole = match zeros {
+                    0 => ends.iter().filter(|end| **end <= cut).count(),
+                    _ => ends.iter().filter(|end| **end < cut).count(),
+                };
+                let (mut journal, records, _) = Journal::resume(&path, &header()).unwrap();
+                assert_eq!(
+                    records.len(),
+                    whole.saturating_sub(1),
+                    "cut at {cut}, {zeros} zeros"
+                );
+                (records.len()..3).for_each(|step| append(&mut journal, step));
+                drop(journal);
+                assert_eq!(
+                    std::fs::read(&path).unwrap(),
+                    bytes,
+                    "cut at {cut}, {zeros} zeros"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_changed_byte_in_a_whole_line_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal");
+        let (bytes, ends) = sample(&path);
+        for at in 0..=ends[2] {
+            let mut changed = bytes.clone();
+            changed[at] ^= 4;
+            std::fs::write(&path, &changed).unwrap();
+            assert!(Journal::resume(&path, &header()).is_err(), "byte {at}");
+            assert_eq!(std::fs::read(&path).unwrap(), changed, "byte {at}");
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! `laau decide`: a stream of contexts in, a stream of decisions out.
+
+mod journal;
+mod lines;
+mod session;
+
+use std::io::{BufRead, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use laau_baselines::Setting;
+use laau_core::Policy;
+use sha2::{Digest as _, Sha256};
+
+use self::journal::{Header, Identity, Journal, Record};
+use self::lines::{Decision, Read, Refusal, Resumed, parse, read_line, write_line};
+use self::session::Session;
+use crate::config::{ConfigFlags, ProblemConfig, scope};
+use crate::failure::{Failure, reason};
+use crate::{output, registry};
+
+/// Up to here `laau-core` keeps the reserve of the steps to come without rounding.
+const LONGEST_HORIZON: i64 = 2_000_000;
+
+scope!(ProblemScope, "problem");
+
+/// The arguments as they are typed.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  $ printf '{\"context\":[0.31]}\\n{\"context\":[0.62]}\\n' | laau decide --policy dgd --budget 250 --horizon 20
+  $ laau decide --model model.safetensors --budget 250 --horizon 20 --journal today.jsonl < contexts.jsonl
+  $ laau decide --model model.safetensors --budget 250 --horizon 20 --journal today.jsonl --resume < more.jsonl
+
+Each line of standard input is {\"context\":[…]}; each is answered by one line on standard output:
+{\"step\":0,\"action\":[12.1],\"multiplier\":[0.02],\"remaining\":[237.9]}, or {\"error\":\"…\",\"line\":1} for a line
+that is no context; such a line spends nothing. \"fallback\" says why an action is the least one and not the policy's.")]
+pub(crate) struct DecideArgs {
+    /// A trained model
+    #[arg(
+        long,
+        value_name = "FILE",
+        required_unless_present = "policy",
+        conflicts_with = "policy"
+    )]
+    model: Option<PathBuf>,
+    /// A policy that needs no training: equal, avg-lt, dgd, mw, lyapunov, cr-pursuit or ce
+    #[arg(long, value_name = "NAME")]
+    policy: Option<String>,
+    /// A parameter of the policy, for example step-size=0.5; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", requires = "policy", value_parser = parameter)]
+    parameter: Vec<(String, Vec<f64>)>,
+    /// The budget of the episode; several, separated by commas, for a problem with several
+    #[arg(
+        long,
+        value_name = "B",
+        required = true,
+        value_delimiter = ',',
+        allow_negative_numbers = true
+    )]
+    budget: Vec<f64>,
+    /// The number of steps of the episode; a model's own if not given
+    #[arg(long, value_name = "N", required_unless_present = "model",
+          value_parser = clap::value_parser!(u32).range(1..=LONGEST_HORIZON))]
+    horizon: Option<u32>,
+    /// Writes every decision to this file, and syncs it, before printing it
+    #[arg(long, value_name = "FILE")]
+    journal: Option<PathBuf>,
+    /// Goes on with the episode of the journal: prints its decisions again, then decides the next step
+    #[arg(long, requires = "journal")]
+    resume: bool,
+    #[command(flatten)]
+    config: ConfigFlags<ProblemScope>,
+}
+
+fn parameter(text: &str) -> Result<(String, Vec<f64>), String> {
+    let (key, values) = text
+        .split_once('=')
+        .ok_or("expected KEY=VALUE, for example step-size=0.5")?;
+    let values = values
+        .split(',')
+        .map(|value| match value.trim().parse::<f64>() {
+            Ok(number) if number.is_finite() => Ok(number),
+            _ => Err(format!("expected a number after `{key}=`, found `{value}`")),
+        })
+        .collect::<Result<_, _>>()?;
+    Ok((key.trim().to_owned(), values))
+}
+
+/// Serves an episode on standard input and output.
+pub(crate) fn run(arguments: &DecideArgs) -> Result<(), Failure> {
+    let plan = Plan::new(arguments)?;
+    let problem = &*plan.setting.problem;
+    let mut session = Session::open(problem, &*plan.policy, plan.horizon, &plan.budgets)?;
+    let mut service = Service {
+        journal: None,
+        output: std::io::stdout().lock(),
+        buffer: Vec::new(),
+        printed: 0,
+    };
+    if let Some(path) = &arguments.journal {
+        let header = Header::new(plan.problem, plan.horizon, plan.budgets, plan.identity);
+        service.journal = Some(if arguments.resume {
+            let (journal, records, repaired) = Journal::resume(path, &header)?;
+            if let Some(word) = repaired {
+                output::talk(word);
+            }
+            service.replay(path, &mut session, &records)?;
+            journal
+        } else {
+            Journal::create(path, &header)?
+        });
+    }
+    service.serve(&mut session, &mut std::io::stdin().lock())
+}
+
+/// Arguments that have been checked and turned into what they name.
+struct Plan {
+    problem: ProblemConfig,
+    setting: Setting,
+    policy: Box<dyn Policy>,
+    identity: Identity,
+    horizon: usize,
+    budgets: Vec<f64>,
+}
+
+impl Plan {
+    fn new(arguments: &DecideArgs) -> Result<Self, Failure> {
+        let problem = arguments.config.load()?.problem;
+        let setting = registry::setting(&problem)?;
+        let budgets = arguments.budget.clone();
+        let expected = setting.problem.dimensions().budgets;
+        if budgets.len() != expected {
+            return Err(Failure::new(
+                format_args!(
+                    "problem `{}` has {expected} budgets, --budget gives {}",
+                    problem.name,
+                    budgets.len()
+                ),
+                "give one number per budget, separated by commas",
+            ));
+        }
+        let asked = arguments.horizon.map(|horizon| horizon as usize);
+        let (policy, identity, horizon) = match (&arguments.model, &arguments.policy, asked) {
+            (Some(path), _, _) => with_model(path, &setting, asked)?,
+            (None, Some(name), Some(horizon)) => {
+                let untuned = registry::untuned(name, &arguments.parameter, &setting, horizon, &budgets)?;
+                let identity = Identity {
+                    name: name.clone(),
+                    model: None,
+                    parameters: untuned.parameters,
+                };
+                (untuned.policy, identity, horizon)
+            }
+            _ => {
+                return Err(Failure::new(
+                    "expected --model, or --policy with --horizon",
+                    "see `laau decide --help`",
+                ));
+            }
+        };
+        Ok(Self {
+            problem,
+            setting,
+            policy,
+            identity,
+            horizon,
+            budgets,
+        })
+    }
+}
+
+fn with_model(
+    path: &Path,
+    setting: &Setting,
+    asked: Option<usize>,
+) -> Result<(Box<dyn Policy>, Identity, usize), Failure> {
+    let bytes = std::fs::read(path).map_err(|error| {
+        Failure::file(
+            path,
+            &error,
+            "models are written by `laau train -o FILE`; check the path and its permissions",
+        )
+    })?;
+    // Read once, so that the hash in the journal is that of the very bytes which decide.
+    let (model, _) = laau_net::model_from_bytes(&bytes).map_err(|error| match error {
+        laau_net::Error::InvalidFile { field, reason, .. } => laau_net::Error::InvalidFile {
+            path: path.to_owned(),
+            field,
+            reason,
+        },
+        other => other,
+    })?;
+    let trained = model.spec.horizon;
+    if let Some(horizon) = asked.filter(|horizon| *horizon != trained) {
+        return Err(Failure::new(
+            format_args!(
+                "{}: the model is for {trained} steps, --horizon asks for {horizon}",
+                path.display()
+            ),
+            format_args!("leave --horizon out, or train a model on episodes of {horizon} steps"),
+        ));
+    }
+    let identity = Identity {
+        name: "laau".to_owned(),
+        model: Some(hexadecimal(&Sha256::digest(&bytes))),
+        parameters: std::collections::BTreeMap::new(),
+    };
+    Ok((registry::learned(setting, model)?, identity, trained))
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The stream.
+struct Service<W> {
+    journal: Option<Journal>,
+    output: W,
+    buffer: Vec<u8>,
+    printed: u64,
+}
+
+impl<W: Write> Service<W> {
+    /// Brings the episode to where its journal ends, and prints the decisions again.
+    ///
+    /// The policy decides every step once more: its state is what it was, and a journal of another policy shows.
+    fn replay(&mut self, path: &Path, session: &mut Session<'_>, records: &[Record]) -> Result<(), Failure> {
+        for record in records {
+            let told = |what: &str| {
+                Failure::new(
+                    format_args!("{}: step {}: {what}", path.display(), record.step),
+                    "go on with the version of laau, on the kind of machine, that began the episode",
+                )
+            };
+            session
+                .check(&record.context)
+                .map_err(|reason| told(&format!("the journal holds no such step: {reason}")))?;
+            let decision = session.decide(&record.context)?;
+            if !record.is(&decision) {
+                return Err(told(&format!(
+                    "the journal says {:?} was decided, this policy decides {:?}",
+                    record.action, decision.action
+                )));
+            }
+            self.print(&Decision {
+                replayed: true,
+                ..decision
+            })?;
+        }
+        let resumed_at = session.step();
+        self.print(&Resumed { resumed_at })
+    }
+
+    /// Answers every line of the input.
+    fn serve(&mut self, session: &mut Session<'_>, input: &mut impl BufRead) -> Result<(), Failure> {
+        let mut line = Vec::new();
+        let (mut number, mut refused) = (0, 0);
+        loop {
+            let read = read_line(input, &mut line).map_err(|error| {
+                Failure::new(
+                    format_args!("standard input: {}", reason(&error)),
+                    "what was decided has been printed; with a journal, go on with --resume",
+                )
+            })?;
+            number += 1;
+            let context = match read {
+                Read::End => break,
+                Read::TooLong => Err("expected {\"context\":[…]}: the line is too long".to_owned()),
+                Read::Line => parse(&line),
+            };
+            match context.and_then(|context| session.check(&context).map(|()| context)) {
+                Ok(context) => {
+                    let decision = session.decide(&context)?;
+                    if let Some(journal) = &mut self.journal {
+                        journal.append(&context, decision)?;
+                    }
+                    self.print(&decision)?;
+                }
+                Err(error) => {
+                    refused += 1;
+                    self.print(&Refusal {
+                        error: &error,
+                        line: number,
+                    })?;
+                }
+            }
+        }
+        match refused {
+            0 => Ok(()),
+            _ => Err(Failure::new(
+                format_args!(
+                    "{refused} of {} lines were refused, and spent nothing",
+                    number - 1
+                ),
+                "each was answered with an error object that says why",
+            )),
+        }
+    }
+
+    /// Prints one line, at once.
+    fn print(&mut self, value: &impl serde::Serialize) -> Result<(), Failure> {
+        let printed = write_line(&mut self.buffer, value)
+            .and_then(|()| self.output.write_all(&self.buffer))
+            .and_then(|()| self.output.flush());
+        match printed {
+            Ok(()) => {
+                self.printed += 1;
+                Ok(())
+            }
+            Err(error) => Err(Failure::new(
+                format_args!("standard output: {} after {} lines", reason(&error), self.printed),
+                match error.kind() {
+                    std::io::ErrorKind::BrokenPipe => {
+                        "the reader has to stay to the end of the stream; with a journal, go on with --resume"
+                    }
+                    _ => "make room for the output; with a journal, go on with --resume",
+                },
+            )),
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! One episode in service: a policy decides, the ledger pays.
+
+use laau_core::{Agent, Error, Policy, Problem, Progress};
+
+use super::lines::Decision;
+
+/// An episode that is decided step by step.
+pub(super) struct Session<'a> {
+    problem: &'a dyn Problem,
+    horizon: usize,
+    progress: Progress<'a>,
+    agent: Box<dyn Agent + 'a>,
+    action: Vec<f64>,
+    fallback: Option<String>,
+}
+
+impl<'a> Session<'a> {
+    /// Opens an episode.
+    ///
+    /// # Errors
+    /// When the problem cannot be played with these budgets.
+    pub(super) fn open(
+        problem: &'a dyn Problem,
+        policy: &'a dyn Policy,
+        horizon: usize,
+        budgets: &[f64],
+    ) -> Result<Self, Error> {
+        Ok(Self {
+            problem,
+            horizon,
+            progress: Progress::new(problem, horizon, budgets)?,
+            agent: policy.begin(),
+            action: vec![0.0; problem.dimensions().actions],
+            fallback: None,
+        })
+    }
+
+    /// The next step.
+    pub(super) fn step(&self) -> usize {
+        self.progress.step()
+    }
+
+    /// Whether the next step can be decided in a context. If not, nothing has happened.
+    pub(super) fn check(&self, context: &[f64]) -> Result<(), String> {
+        if self.progress.is_over() {
+            return Err(format!(
+                "the episode is over: all {} steps are decided",
+                self.horizon
+            ));
+        }
+        let expected = self.problem.dimensions().context;
+        if context.len() != expected {
+            return Err(format!(
+                "expected {expected} values for context, found {}",
+                context.len()
+            ));
+        }
+        if let Some(index) = context.iter().position(|value| !value.is_finite()) {
+            return Err(format!(
+                "expected a finite value for context[{index}], found {}",
+                context[index]
+            ));
+        }
+        self.problem
+            .check_context(context)
+            .map_err(|error| error.to_string())
+    }
+
+    /// Decides and pays a step in a context that was checked.
+    ///
+    /// A policy that fails, or asks for what cannot be paid, gets the lower corner of the box, for which there is always
+    /// a reserve; the decision says so.
+    ///
+    /// # Errors
+    /// When even that cannot be paid, which no policy can bring about.
+    pub(super) fn decide(&mut self, context: &[f64]) -> Result<Decision<'_>, Error> {
+        let step = self.progress.step();
+        self.action.copy_from_slice(self.problem.lower());
+        let decided = self.progress.decide(context, &mut *self.agent, &mut self.action);
+        self.fallback = match decided.and_then(|()| self.progress.pay(&self.action)) {
+            Ok(()) => None,
+            Err(error) => {
+                self.action.copy_from_slice(self.problem.lower());
+                self.progress.pay(&self.action)?;
+                Some(error.to_string())
+            }
+        };
+        Ok(Decision {
+            step,
+            action: &self.action,
+            multiplier: self.agent.multiplier(),
+            remaining: self.progress.remaining(),
+            fallback: self.fallback.as_deref(),
+            replayed: false,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use laau_core::Observation;
+    use laau_core::problems::WeightedFairness;
+
+    /// Asks for everything, then fails.
+    struct Greedy;
+
+    impl Policy for Greedy {
+        fn name(&self) -> &'static str {
+            "greedy"
+        }
+
+        fn begin(&self) -> Box<dyn Agent + '_> {
+            Box::new(Self)
+        }
+    }
+
+    impl Agent for Greedy {
+        fn decide(&mut self, seen: &Observation<'_>, action: &mut [f64]) -> Result<(), Error> {
+            action[0] = 40.0;
+            match seen.step {
+                1 => Err(Error::Policy {
+                    policy: "greedy".to_owned(),
+                    reason: "no more ideas".to_owned(),
+                }),
+                _ => Ok(()),
+            }
+        }
+    }
+
+    #[test]
+    fn a_policy_that_overspends_or_fails_gets_the_lower_corner() {
+        let problem = WeightedFairness::paper();
+        let mut session = Session::open(&problem, &Greedy, 3, &[4.0]).unwrap();
+        let mut seen = Vec::new();
+        for _ in 0..3 {
+            session.check(&[0.5]).unwrap();
+            let decision = session.decide(&[0.5]).unwrap();
+            seen.push(serde_json::to_string(&decision).unwrap());
+        }
+        assert_eq!(
+            seen,
+            [
+                r#"{"step":0,"action":[1.0],"remaining":[3.0],"fallback":"resource 0: 40 asked, 2 remaining"}"#,
+                r#"{"step":1,"action":[1.0],"remaining":[2.0],"fallback":"policy `greedy`: no more ideas"}"#,
+                r#"{"step":2,"action":[1.0],"remaining":[1.0],"fallback":"resource 0: 40 asked, 2 remaining"}"#,
+            ]
+        );
+        assert_eq!(
+            session.check(&[0.5]).unwrap_err(),
+            "the episode is over: all 3 steps are decided"
+        );
+    }
+}

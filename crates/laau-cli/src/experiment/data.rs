@@ -1,0 +1,66 @@
+//! Episodes for experiments, from the embedded workload or a trace.
+
+
+use laau_core::Episodes;
+use laau_data::synthetic::{Generate, Workload};
+use laau_data::{AzureVm, AzureVmOptions, Construction, EpisodeOptions, import};
+
+use super::settings::Experiment;
+use crate::failure::Failure;
+
+/// Where contexts come from.
+pub(super) enum Source {
+    /// The embedded workload.
+    Synthetic,
+    /// Azure VM readings.
+    Trace(String),
+}
+
+/// Training, validation and test episodes; no machine is in two of them.
+pub(super) struct Sets {
+    pub(super) train: Episodes,
+    pub(super) validation: Episodes,
+    pub(super) test: Episodes,
+}
+
+impl Source {
+    /// The name in tables.
+    pub(super) fn name(&self, construction: Construction) -> String {
+        let source = match self {
+            Self::Synthetic => "synthetic",
+            Self::Trace(_) => "trace",
+        };
+        let construction = match construction {
+            Construction::Consecutive => "consecutive",
+            Construction::Interleaved => "interleaved",
+        };
+        format!("{source}-{construction}")
+    }
+
+    /// Draws the episodes of one seed.
+    pub(super) fn sets(
+        &self,
+        experiment: &Experiment,
+        horizon: usize,
+        construction: Construction,
+        seed: u64,
+    ) -> Result<Sets, Failure> {
+        let split = experiment.split();
+        match self {
+            Self::Synthetic => {
+                let options =
+                    Generate { horizon, construction, seed, budget: experiment.budget, ..Generate::default() };
+                let sets = Workload::default().generate_split(split, &options)?;
+                Ok(Sets { train: sets.train, validation: sets.validation, test: sets.test })
+            }
+            Self::Trace(path) => {
+                let trace = AzureVm::open(AzureVmOptions { paths: vec![path.clone()], ..AzureVmOptions::default() })?;
+                let budgets = vec![experiment.budget];
+                let options =
+                    EpisodeOptions { horizon, construction, split, budgets, seed, ..EpisodeOptions::default() };
+                let sets = import(&trace, &options)?;
+                Ok(Sets { train: sets.train, validation: sets.validation, test: sets.test })
+            }
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Algorithm 2: learning while serving, from a cold start.
+
+use laau_baselines::Setting;
+use laau_core::{Episodes, Rollout};
+use laau_net::{Model, OnlineTraining, Optimiser, Statistics};
+use rayon::prelude::*;
+
+use super::data::{Sets, Source};
+use super::settings::Experiment;
+use super::tables::Tables;
+use crate::failure::Failure;
+use crate::output;
+use crate::registry;
+
+/// Episodes of the stream that normalise a cold model: all that is known before its first step.
+const FIRST_LOOK: usize = 10;
+
+/// Runs every method over the same stream of episodes; writes `online_learning.csv`.
+pub(super) fn run(
+    experiment: &Experiment,
+    setting: &Setting,
+    source: &Source,
+    seeds: &[u64],
+    tables: &mut Tables,
+) -> Result<(), Failure> {
+    let horizon = experiment.horizons.first().copied().unwrap_or(20);
+    for &construction in &experiment.constructions {
+        let data = source.name(construction);
+        let results: Vec<Vec<(String, Vec<f64>)>> = seeds
+            .par_iter()
+            .map(|&seed| {
+                let sets = source.sets(experiment, horizon, construction, seed)?;
+                let lines = methods(experiment, setting, &sets, seed)?;
+                output::talk(format_args!("  {data}, seed {seed}"));
+                Ok(lines)
+            })
+            .collect::<Result<_, Failure>>()?;
+        for (seed, lines) in seeds.iter().zip(&results) {
+            for (method, utilities) in lines {
+                let mut sum = 0.0;
+                for (index, utility) in utilities.iter().enumerate() {
+                    sum += utility;
+                    let round = index + 1;
+                    if is_reported(round, utilities.len()) {
+                        let average = sum / round as f64;
+                        tables.add(
+                            "online_learning.csv",
+                            "data,method,seed,round,utility",
+                            &[&data, method, seed, &round, &average],
+                        );
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// About eight rounds per factor of ten, and the last.
+fn is_reported(round: usize, last: usize) -> bool {
+    let slot = |round: usize| ((round as f64).log10() * 8.0).floor();
+    round == 1 || round == last || slot(round) != slot(round - 1)
+}
+
+/// Utility of every round, by method.
+fn methods(
+    experiment: &Experiment,
+    setting: &Setting,
+    sets: &Sets,
+    seed: u64,
+) -> Result<Vec<(String, Vec<f64>)>, Failure> {
+    let stream = &sets.test;
+    let mut lines = Vec::new();
+    for (name, policy, optimiser) in [
+        ("LAAU online (SGD)", "laau", Optimiser::Sgd),
+        ("LAAU online (Adam)", "laau", Optimiser::adam()),
+        ("LAAU+ residual online (Adam)", "laau-residual", Optimiser::adam()),
+    ] {
+        // The step size is chosen on the validation episodes, as a stream of its own.
+        let mut best: Option<(f64, f64)> = None;
+        for &rate in &experiment.learning_rates {
+            let utilities = learn(setting, policy, optimiser, rate, &sets.validation, seed)?;
+            let mean = utilities.iter().sum::<f64>() / utilities.len().max(1) as f64;
+            if best.is_none_or(|(most, _)| mean > most) {
+                best = Some((mean, rate));
+            }
+        }
+        let rate = best.map_or(1e-2, |(_, rate)| rate);
+        lines.push((format!("{name} {rate}"), learn(setting, policy, optimiser, rate, stream, seed)?));
+    }
+    for name in &experiment.policies {
+        let player = registry::fit(name, setting, &sets.train, &sets.validation, &experiment.training(seed))?;
+        let utilities = player.play(setting, stream)?.iter().map(Rollout::utility).collect();
+        let name = if name.starts_with("laau") { format!("{name} trained offline") } else { name.clone() };
+        lines.push((name, utilities));
+    }
+    Ok(lines)
+}
+
+/// The utility of every round of a cold model.
+fn learn(
+    setting: &Setting,
+    policy: &str,
+    optimiser: Optimiser,
+    learning_rate: f64,
+    stream: &Episodes,
+    seed: u64,
+) -> Result<Vec<f64>, Failure> {
+    let Some(spec) = registry::learned_spec(policy, setting, stream.horizon()) else { return Ok(Vec::new()) };
+    let first: Vec<usize> = (0..stream.len().min(FIRST_LOOK)).collect();
+    let statistics = Statistics::fit(&spec, &mut setting.solver.clone(), &stream.select(&first))?;
+    let model = Model::new(spec, statistics, seed)?;
+    let training = OnlineTraining { optimiser, learning_rate, ..OnlineTraining::default() };
+    let run = training.check(model, setting.solver.clone())?.run(stream, &mut ())?;
+    Ok(run.rollouts.iter().map(Rollout::utility).collect())
+}

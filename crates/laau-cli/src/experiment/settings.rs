@@ -1,0 +1,102 @@
+//! The files of `experiments/`.
+
+use std::path::Path;
+
+use laau_data::{Construction, Split};
+use laau_net::{Phase, Training};
+use serde::Deserialize;
+use toml::{Table, Value};
+
+use crate::failure::Failure;
+
+/// What an experiment is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Kind {
+    /// All policies by horizon.
+    Policies,
+    /// Trained on shifted data, tested on the default.
+    Ood,
+    /// Training against testing episodes, embedded in the plane.
+    Tsne,
+    /// Algorithm 2 from a cold start.
+    OnlineLearning,
+    /// The gap between training and test utility.
+    Generalisation,
+    /// KKT differentiation against zero-order estimates.
+    Gradients,
+}
+
+/// One experiment.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Experiment {
+    pub(super) kind: Kind,
+    /// Steps of an episode.
+    #[serde(default)]
+    pub(super) horizons: Vec<usize>,
+    /// Both readings of the paper's data section.
+    #[serde(default)]
+    pub(super) constructions: Vec<Construction>,
+    #[serde(default)]
+    pub(super) policies: Vec<String>,
+    /// Least and greatest budget per step.
+    #[serde(default = "paper_budget")]
+    pub(super) budget: (f64, f64),
+    pub(super) train: usize,
+    pub(super) validation: usize,
+    pub(super) test: usize,
+    /// Epochs and learning rate of each phase.
+    #[serde(default)]
+    pub(super) phases: Vec<(usize, f64)>,
+    /// Wasserstein distances of shifted training data.
+    #[serde(default)]
+    pub(super) targets: Vec<f64>,
+    /// Numbers of training episodes.
+    #[serde(default)]
+    pub(super) sizes: Vec<usize>,
+    /// Numbers of directions of zero-order estimates.
+    #[serde(default)]
+    pub(super) directions: Vec<usize>,
+    /// Learning rates to choose from.
+    #[serde(default)]
+    pub(super) learning_rates: Vec<f64>,
+}
+
+impl Experiment {
+    /// Reads a file; its `[quick]` section replaces keys when asked for.
+    pub(super) fn load(path: &Path, quick: bool) -> Result<Self, Failure> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Failure::file(path, &error, "the experiments of the paper are in experiments/"))?;
+        let refuse = |error: toml::de::Error| {
+            let message = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
+            Failure::new(
+                format_args!("{}: {message}", path.display()),
+                "compare with the files in experiments/",
+            )
+        };
+        let mut table: Table = text.parse().map_err(refuse)?;
+        let small = table.remove("quick");
+        if let (true, Some(Value::Table(small))) = (quick, small) {
+            table.extend(small);
+        }
+        Value::Table(table).try_into().map_err(refuse)
+    }
+
+    /// How many episodes there are.
+    pub(super) fn split(&self) -> Split {
+        Split { train: self.train, validation: self.validation, test: self.test }
+    }
+
+    /// The paper's training with this experiment's phases.
+    pub(super) fn training(&self, seed: u64) -> Training {
+        let paper = Training::paper();
+        let phases: Vec<Phase> =
+            self.phases.iter().map(|&(epochs, learning_rate)| Phase { epochs, learning_rate }).collect();
+        Training { phases: if phases.is_empty() { paper.phases.clone() } else { phases }, seed, ..paper }
+    }
+}
+
+fn paper_budget() -> (f64, f64) {
+    (10.0, 15.0)
+}

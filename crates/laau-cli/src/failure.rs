@@ -1,0 +1,213 @@
+//! What the user is told when something is wrong: one sentence, then a hint.
+
+use std::fmt::{self, Display};
+use std::io::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// The status of a process that a closed pipe has ended: 128 + SIGPIPE, as shells count it.
+const CLOSED_PIPE: u8 = 141;
+
+/// Why a command did not do what was asked.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Something to tell the user.
+    Told {
+        /// What is wrong, in one sentence without a full stop.
+        sentence: String,
+        /// What to do about it.
+        hint: String,
+    },
+    /// A policy that is not for the problem: something to tell, unless the policy can be left out.
+    NotApplicable {
+        /// What is wrong, in one sentence without a full stop.
+        sentence: String,
+        /// What to do about it.
+        hint: String,
+    },
+    /// The user asked for the end; not a mistake.
+    Interrupted {
+        /// How far the work is.
+        sentence: String,
+        /// How to go on.
+        hint: String,
+    },
+    /// The reader of standard output has gone: nobody is left to be told.
+    ClosedPipe,
+}
+
+impl Failure {
+    /// A sentence and a hint. There is no failure without a hint.
+    pub(crate) fn new(sentence: impl Display, hint: impl Display) -> Self {
+        Self::Told {
+            sentence: sentence.to_string(),
+            hint: hint.to_string(),
+        }
+    }
+
+    /// What the system said about a file.
+    pub(crate) fn file(path: &Path, error: &std::io::Error, hint: impl Display) -> Self {
+        Self::new(format_args!("{}: {}", path.display(), reason(error)), hint)
+    }
+
+    /// What the system said about standard output.
+    pub(crate) fn output(error: &std::io::Error) -> Self {
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            return Self::ClosedPipe;
+        }
+        Self::new(
+            format_args!("standard output: {}", reason(error)),
+            "what was written is incomplete; make room and run the command again",
+        )
+    }
+
+    /// Tells the user, and gives the status to exit with.
+    pub(crate) fn tell(&self) -> ExitCode {
+        match self {
+            Self::Told { sentence, hint } | Self::NotApplicable { sentence, hint } => {
+                // When standard error is closed, too, the status is all that is left to say.
+                let _ = writeln!(std::io::stderr(), "error: {sentence}\nhint: {hint}");
+                ExitCode::FAILURE
+            }
+            Self::Interrupted { sentence, hint } => {
+                let _ = writeln!(std::io::stderr(), "{sentence}\nhint: {hint}");
+                ExitCode::from(crate::interrupt::INTERRUPTED)
+            }
+            Self::ClosedPipe => ExitCode::from(CLOSED_PIPE),
+        }
+    }
+}
+
+/// The system's reason without its number, in lower case: `no such file or directory`.
+pub(crate) fn reason(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or(&text);
+    let mut letters = text.chars();
+    match letters.next() {
+        Some(first) => first.to_lowercase().chain(letters).collect(),
+        None => text.to_owned(),
+    }
+}
+
+/// Gives a hint to any error.
+pub(crate) trait Hint<T> {
+    /// The error's own words, and this hint.
+    fn hint(self, hint: impl Display) -> Result<T, Failure>;
+}
+
+impl<T, E: Display> Hint<T> for Result<T, E> {
+    fn hint(self, hint: impl Display) -> Result<T, Failure> {
+        self.map_err(|error| Failure::new(error, hint))
+    }
+}
+
+impl From<laau_core::Error> for Failure {
+    fn from(error: laau_core::Error) -> Self {
+        use laau_core::Error;
+        let hint = match &error {
+            Error::BudgetTooSmall { least, .. } => {
+                return Self::new(
+                    one_episode(&error),
+                    format_args!("a budget of at least {least} pays every step"),
+                );
+            }
+            Error::InvalidProblem { .. } => "see the keys of [problem] in `laau config --default`",
+            Error::NotApplicable { .. } => {
+                return Self::NotApplicable {
+                    sentence: error.to_string(),
+                    hint: "leave the policy out, or choose another problem".to_owned(),
+                };
+            }
+            Error::WrongLength { .. } => {
+                "the sizes of problem, episodes and model must agree; `laau inspect FILE` shows those of a file"
+            }
+            Error::NotFinite { .. } | Error::Negative { .. } | Error::OutsideDomain { .. } => {
+                "correct the value, or choose a problem that is defined there"
+            }
+            _ => "see `laau --help` for what the command expects",
+        };
+        Self::new(error, hint)
+    }
+}
+
+/// A single episode has no number.
+fn one_episode(error: &laau_core::Error) -> String {
+    let text = error.to_string();
+    text.strip_prefix("episode 0: ")
+        .map_or(text.clone(), str::to_owned)
+}
+
+impl From<laau_kkt::Error> for Failure {
+    fn from(error: laau_kkt::Error) -> Self {
+        Self::new(error, "see the keys of [problem] in `laau config --default`")
+    }
+}
+
+impl From<laau_net::Error> for Failure {
+    fn from(error: laau_net::Error) -> Self {
+        use laau_net::Error;
+        match error {
+            Error::Core(error) => error.into(),
+            Error::Io { path, source } => Self::file(&path, &source, "check the path and its permissions"),
+            Error::InvalidFile { .. } => Self::new(
+                error,
+                "models are written by `laau train`; this file is not one of them, or damaged",
+            ),
+            Error::InvalidSetting { .. } => Self::new(
+                error,
+                "see the keys of [model] and [training] in `laau config --default`",
+            ),
+            Error::Diverged { .. } => Self::new(error, "lower the learning rate, or clip the gradient"),
+            _ => Self::new(error, "see `laau train --help`"),
+        }
+    }
+}
+
+impl From<laau_data::Error> for Failure {
+    fn from(error: laau_data::Error) -> Self {
+        use laau_data::Error;
+        let hint = match error {
+            Error::Core(error) => return error.into(),
+            Error::Io { file, source } => {
+                return Self::file(&file, &source, "check the path and its permissions");
+            }
+            Error::Invalid { .. } => "`laau config --default` shows every key with a value that fits",
+            Error::NoFile { .. } => {
+                "check the path; a pattern such as 'vm_cpu_readings-*.csv.gz' belongs in quotes"
+            }
+            Error::TooShort { .. } => "ask for fewer episodes with --split, or a shorter --horizon",
+            Error::Empty { .. } | Error::Unreadable { .. } => "the file may be truncated: fetch it again",
+            Error::MissingColumn { .. } => "name the columns with the flags of `laau import table --help`",
+            _ => "correct the file, or choose another format; see `laau import --help`",
+        };
+        Self::new(error, hint)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Told { sentence, hint }
+            | Self::NotApplicable { sentence, hint }
+            | Self::Interrupted { sentence, hint } => write!(f, "{sentence} (hint: {hint})"),
+            Self::ClosedPipe => f.write_str("standard output is closed"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_lower_case_and_has_no_number() {
+        let error = std::io::Error::from_raw_os_error(2);
+        assert_eq!(reason(&error), "no such file or directory");
+    }
+
+    #[test]
+    fn a_closed_pipe_is_not_talked_about() {
+        let error = std::io::Error::from(std::io::ErrorKind::BrokenPipe);
+        assert!(matches!(Failure::output(&error), Failure::ClosedPipe));
+    }
+}

@@ -1,0 +1,178 @@
+//! `laau learn`: online training, Algorithm 2 of the paper.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::{Args, ValueEnum};
+use laau_baselines::Setting;
+use laau_net::{Model, OnlineObserver, Round, RoundsLog, Statistics};
+use serde::Serialize;
+
+use crate::config::{Config, ConfigFlags, scope};
+use crate::failure::Failure;
+use crate::sets::Set;
+use crate::train::save_model;
+use crate::{interrupt, output, registry, sets};
+
+scope!(LearnScope, "problem", "model", "learning");
+
+/// The arguments as they are typed.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  $ laau learn --episodes test.parquet > rounds.csv
+  $ laau learn --episodes test.parquet --model model.safetensors --learning-rate 0.01 -o better.safetensors
+
+Each episode is played with the weights learned from those before, then one gradient step is taken on it. Standard output
+has one row per round, with the utility of the round and the running average.")]
+pub(crate) struct LearnArgs {
+    /// The episodes, in the order in which they come
+    #[arg(long, value_name = "FILE")]
+    episodes: PathBuf,
+    /// A model to begin with; without one, a cold start with the keys of [model]
+    #[arg(long, value_name = "FILE")]
+    model: Option<PathBuf>,
+    /// Writes the model as it is after the last round
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// How rounds are written
+    #[arg(long, value_enum, default_value_t = Format::Csv)]
+    format: Format,
+    #[command(flatten)]
+    config: ConfigFlags<LearnScope>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// One row per round, after a heading
+    Csv,
+    /// One JSON object per line and round
+    Json,
+}
+
+/// Learns from every episode in turn.
+pub(crate) fn run(arguments: &LearnArgs) -> Result<(), Failure> {
+    let config = arguments.config.load()?;
+    let setting = registry::setting(&config.problem)?;
+    let [set] = sets::read(&*setting.problem, [&arguments.episodes])?;
+    let (model, seed) = match &arguments.model {
+        Some(path) => warm(path, &setting, &set)?,
+        None => (cold(&config, &setting, &set)?, config.learning.seed),
+    };
+    if let Some(path) = &arguments.output {
+        output::probe(path)?;
+    }
+    let mut learner = config.learning.settings().check(model, setting.solver.clone())?;
+    let asked = interrupt::watch()?;
+    let mut rounds = Rounds {
+        out: match arguments.format {
+            Format::Csv => Out::Csv(RoundsLog::new(std::io::stdout())),
+            Format::Json => Out::Json(None),
+        },
+        asked: &asked,
+    };
+    let run = learner.run(&set.episodes, &mut rounds)?;
+    if let Some(path) = &arguments.output {
+        save_model(path, learner.model(), &learner.summary(seed))?;
+    }
+    if let Some(error) = rounds.error() {
+        return Err(Failure::output(error));
+    }
+    if asked.load(Ordering::Relaxed) && run.rollouts.len() < set.episodes.len() {
+        return Err(Failure::Interrupted {
+            sentence: format!(
+                "stopped after {} of {} rounds",
+                run.rollouts.len(),
+                set.episodes.len()
+            ),
+            hint: match &arguments.output {
+                Some(path) => format!("what was learned is in {}", path.display()),
+                None => "with -o FILE, what was learned would have been written".to_owned(),
+            },
+        });
+    }
+    Ok(())
+}
+
+/// A model from a file, and the seed it began with.
+fn warm(path: &Path, setting: &Setting, set: &Set) -> Result<(Model, u64), Failure> {
+    let (model, summary) = laau_net::load_model(path)?;
+    registry::check_model(setting, &model.spec)?;
+    set.check_horizon(model.spec.horizon, &path.display().to_string())?;
+    Ok((model, summary.seed))
+}
+
+/// A fresh model, normalised by the first episodes.
+fn cold(config: &Config, setting: &Setting, set: &Set) -> Result<Model, Failure> {
+    let spec = config.model.spec(&*setting.problem, set.episodes.horizon())?;
+    let look = config.learning.first_look;
+    if look == 0 {
+        return Err(Failure::new(
+            "invalid `first-look`: expected at least 1, found 0",
+            "a cold model is normalised by the first episodes; one is enough",
+        ));
+    }
+    let first: Vec<usize> = (0..set.episodes.len().min(look)).collect();
+    let statistics = Statistics::fit(&spec, &mut setting.solver.clone(), &set.episodes.select(&first))?;
+    Ok(Model::new(spec, statistics, config.learning.seed)?)
+}
+
+/// Writes rounds to standard output; ends the run when nobody reads, or the user asks.
+struct Rounds<'a> {
+    out: Out,
+    asked: &'a AtomicBool,
+}
+
+enum Out {
+    Csv(RoundsLog<std::io::Stdout>),
+    Json(Option<std::io::Error>),
+}
+
+impl Rounds<'_> {
+    fn error(&self) -> Option<&std::io::Error> {
+        match &self.out {
+            Out::Csv(log) => log.error(),
+            Out::Json(error) => error.as_ref(),
+        }
+    }
+}
+
+impl OnlineObserver for Rounds<'_> {
+    fn round(&mut self, round: &Round) {
+        match &mut self.out {
+            Out::Csv(log) => log.round(round),
+            Out::Json(Some(_)) => {}
+            Out::Json(error) => *error = write_line(round).err(),
+        }
+    }
+
+    fn should_stop(&mut self) -> bool {
+        self.asked.load(Ordering::Relaxed) || self.error().is_some()
+    }
+}
+
+/// A round as JSON.
+#[derive(Serialize)]
+struct Line<'a> {
+    round: usize,
+    utility: f64,
+    running_utility: f64,
+    violations: usize,
+    failures: usize,
+    skipped: Option<&'a str>,
+}
+
+fn write_line(round: &Round) -> std::io::Result<()> {
+    let line = Line {
+        round: round.round,
+        utility: round.utility,
+        running_utility: round.running_utility,
+        violations: round.violations,
+        failures: round.failures,
+        skipped: round.skipped.as_deref(),
+    };
+    let mut out = std::io::stdout().lock();
+    serde_json::to_writer(&mut out, &line)?;
+    out.write_all(b"\n")?;
+    out.flush()
+}

@@ -1,0 +1,107 @@
+//! Sets of episodes from files, checked before anything is computed.
+
+use std::path::{Path, PathBuf};
+
+use laau_core::{Dimensions, Episodes, Error, Problem};
+
+use crate::failure::Failure;
+
+/// A set of episodes and the file it came from.
+pub(crate) struct Set {
+    path: PathBuf,
+    /// The episodes; there is at least one.
+    pub(crate) episodes: Episodes,
+}
+
+/// Reads sets that belong together: they fit the problem, their budgets pay every step, their horizons agree.
+pub(crate) fn read<const COUNT: usize>(
+    problem: &dyn Problem,
+    paths: [&Path; COUNT],
+) -> Result<[Set; COUNT], Failure> {
+    // A missing file shows before a large one is read.
+    for path in paths {
+        std::fs::metadata(path)
+            .map_err(|error| Failure::file(path, &error, "check the path and its permissions"))?;
+    }
+    let mut sets = Vec::with_capacity(COUNT);
+    for path in paths {
+        let set = Set::read(path)?;
+        set.check(problem)?;
+        sets.push(set);
+    }
+    for set in &sets {
+        set.check_horizon(sets[0].episodes.horizon(), &sets[0].path.display().to_string())?;
+    }
+    sets.try_into().map_err(|_| {
+        Failure::new(
+            "the sets of episodes were not read",
+            "this is a mistake in laau itself: please report it",
+        )
+    })
+}
+
+impl Set {
+    fn read(path: &Path) -> Result<Self, Failure> {
+        let none = || {
+            Failure::new(
+                format_args!("{}: the table holds no episodes", path.display()),
+                "make some with `laau generate` or `laau import`",
+            )
+        };
+        let episodes = match laau_data::read_episodes(path) {
+            Ok(episodes) => episodes,
+            Err(laau_data::Error::Empty { .. })
+            | Err(laau_data::Error::Core(Error::WrongLength { found: 0, .. })) => return Err(none()),
+            Err(error) => return Err(error.into()),
+        };
+        if episodes.is_empty() {
+            return Err(none());
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            episodes,
+        })
+    }
+
+    /// Checks that the episodes have as many steps as something else.
+    pub(crate) fn check_horizon(&self, expected: usize, of: &str) -> Result<(), Failure> {
+        match self.episodes.horizon() {
+            horizon if horizon == expected => Ok(()),
+            horizon => Err(Failure::new(
+                format_args!(
+                    "{}: episodes of {horizon} steps, {of} has {expected}",
+                    self.path.display()
+                ),
+                "make all episodes with the same --horizon",
+            )),
+        }
+    }
+
+    fn check(&self, problem: &dyn Problem) -> Result<(), Failure> {
+        let path = self.path.display();
+        let Dimensions { budgets, context, .. } = problem.dimensions();
+        for (what, expected, found) in [
+            ("context entries", context, self.episodes.context_len()),
+            ("budgets", budgets, self.episodes.budget_len()),
+        ] {
+            if expected != found {
+                return Err(Failure::new(
+                    format_args!(
+                        "{path}: {found} {what}, problem `{}` has {expected}",
+                        problem.name()
+                    ),
+                    "name the problem of these episodes with --problem, and its sizes with its keys",
+                ));
+            }
+        }
+        self.episodes.check(problem).map_err(|error| {
+            let hint = match &error {
+                Error::BudgetTooSmall { least, .. } => {
+                    format!("a budget of at least {least} pays every step; raise it, or lower --lower")
+                }
+                _ => "correct the value, or choose a problem that is defined there".to_owned(),
+            };
+            Failure::new(format_args!("{path}: {error}"), hint)
+        })
+    }
+}

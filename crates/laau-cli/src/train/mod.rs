@@ -1,0 +1,198 @@
+//! `laau train`: a model from episodes.
+
+mod files;
+mod watch;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use laau_core::GradientCounts;
+use laau_net::{Checkpoint, Ending, Error, Model, ModelSpec, Statistics, Summary, Trained, Training};
+use serde::Serialize;
+
+use self::files::Files;
+pub(crate) use self::files::save_model;
+use self::watch::Watch;
+use crate::config::{ConfigFlags, scope};
+use crate::failure::Failure;
+use crate::{interrupt, output, registry, sets};
+
+scope!(TrainScope, "problem", "model", "training");
+
+/// The arguments as they are typed.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  $ laau train --train train.parquet --validation validation.parquet -o model.safetensors
+  $ laau train --train train.parquet --validation validation.parquet --form residual --phases 20:0.005 -o plus.safetensors
+  $ laau train --train train.parquet --validation validation.parquet -o model.safetensors --resume
+
+Ctrl-C leaves a checkpoint beside the output; the same command with --resume goes on from it, to the same model as if it
+had not been interrupted. Standard output is one JSON object about the model.")]
+pub(crate) struct TrainArgs {
+    /// Episodes to train on
+    #[arg(long, value_name = "FILE")]
+    train: PathBuf,
+    /// Episodes that choose among the epochs
+    #[arg(long, value_name = "FILE")]
+    validation: PathBuf,
+    /// The model
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// One row of CSV per epoch
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// Where an interrupted run is kept [default: beside the output, ending in .checkpoint]
+    #[arg(long, value_name = "FILE")]
+    checkpoint: Option<PathBuf>,
+    /// Goes on from the checkpoint
+    #[arg(long)]
+    resume: bool,
+    /// No progress on standard error
+    #[arg(short, long)]
+    quiet: bool,
+    #[command(flatten)]
+    config: ConfigFlags<TrainScope>,
+}
+
+/// Trains a model and writes it.
+pub(crate) fn run(arguments: &TrainArgs) -> Result<(), Failure> {
+    let config = arguments.config.load()?;
+    let setting = registry::setting(&config.problem)?;
+    let settings = config.training.settings();
+    let trainer = settings.clone().check()?;
+    let files = Files::new(
+        &arguments.output,
+        arguments.checkpoint.as_deref(),
+        arguments.log.as_deref(),
+    );
+    let checkpoint = files.checkpoint_to_resume(arguments.resume)?;
+    let [train, validation] = sets::read(&*setting.problem, [&arguments.train, &arguments.validation])?;
+    let (train, validation) = (&train.episodes, &validation.episodes);
+    let spec = config.model.spec(&*setting.problem, train.horizon())?;
+    if let Some(checkpoint) = &checkpoint {
+        files.check_spec(checkpoint, &spec)?;
+    }
+    let statistics = Statistics::fit(&spec, &mut setting.solver.clone(), train)?;
+    let mut model = Model::new(spec, statistics, settings.seed)?;
+    let mut log = files.open()?;
+
+    let trainer = trainer.with_checkpoint(&files.checkpoint);
+    let asked = interrupt::watch()?;
+    let mut watch = Watch::new(&settings, train.len(), arguments.quiet);
+    let mut observer = (&*asked, (&mut watch, &mut log));
+    let layer = &*setting.solver;
+    let resumed = checkpoint.is_some();
+    let result = match checkpoint {
+        None => trainer.run(&mut model, layer, train, Some(validation), &mut observer),
+        Some(checkpoint) => trainer.resume(
+            checkpoint,
+            &mut model,
+            layer,
+            train,
+            Some(validation),
+            &mut observer,
+        ),
+    };
+    watch.finish();
+    if let Some(error) = log.error() {
+        output::talk(format_args!("warning: the log is incomplete: {error}"));
+    }
+    match result {
+        Ok(trained) if trained.ending == Ending::Stopped => Err(Failure::Interrupted {
+            sentence: format!(
+                "stopped after {} of {} epochs, which are kept in {}",
+                trained.history.len(),
+                settings.epochs(),
+                files.checkpoint.display()
+            ),
+            hint: "go on with the same command and --resume".to_owned(),
+        }),
+        Ok(trained) => {
+            files.save(&model, &trained.summary)?;
+            print(&files, &model.spec, &trained)
+        }
+        Err(Error::Diverged {
+            epoch,
+            batch,
+            reason,
+            hint,
+        }) => {
+            let kept = keep_what_was_good(&files, &settings, train.len())?;
+            Err(Failure::new(
+                format_args!("training diverged in epoch {epoch}, batch {batch}: {reason}"),
+                format_args!("{hint}; {kept}"),
+            ))
+        }
+        Err(error) if resumed => Err(files.other_run(error)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Writes the best model before a run diverged; says where.
+fn keep_what_was_good(files: &Files, settings: &Training, episodes: usize) -> Result<String, Failure> {
+    let last = Checkpoint::load(&files.checkpoint)?;
+    if last.epochs_done() == 0 {
+        files.remove_checkpoint()?;
+        return Ok("nothing was learned, and nothing was written".to_owned());
+    }
+    let mut summary = Summary {
+        epochs: last.epochs_done(),
+        engine: Some(settings.engine),
+        optimiser: Some(settings.optimiser.name().to_owned()),
+        episodes,
+        ..Summary::untrained(settings.seed)
+    };
+    for record in last.history() {
+        summary.gradients.exact += record.gradients.exact;
+        summary.gradients.approximate += record.gradients.approximate;
+        let utility = record.validation_utility;
+        if utility > summary.best_validation_utility {
+            summary.best_validation_utility = utility;
+            summary.best_epoch = Some(record.epoch);
+        }
+    }
+    files.save(&last.best_model(), &summary)?;
+    Ok(format!(
+        "the best weights of the {} epochs before are in {}",
+        last.epochs_done(),
+        files.output.display()
+    ))
+}
+
+/// What is told of a model that was trained.
+#[derive(Serialize)]
+struct Told<'a> {
+    model: String,
+    #[serde(flatten)]
+    spec: &'a ModelSpec,
+    parameters: usize,
+    seed: u64,
+    ending: &'static str,
+    epochs: usize,
+    best_epoch: Option<usize>,
+    validation_utility: Option<f64>,
+    loss: Option<f64>,
+    gradients: GradientCounts,
+}
+
+fn print(files: &Files, spec: &ModelSpec, trained: &Trained) -> Result<(), Failure> {
+    let summary = &trained.summary;
+    let told = Told {
+        model: files.output.display().to_string(),
+        spec,
+        parameters: spec.parameter_len(),
+        seed: summary.seed,
+        ending: match trained.ending {
+            Ending::Completed => "completed",
+            Ending::EarlyStop => "early-stop",
+            Ending::Stopped => "stopped",
+        },
+        epochs: summary.epochs,
+        best_epoch: summary.best_epoch,
+        validation_utility: summary.best_validation_utility,
+        loss: trained.history.last().map(|record| record.loss),
+        gradients: summary.gradients,
+    };
+    let text = serde_json::to_string(&told).map_err(|error| Failure::output(&error.into()))?;
+    output::print(text + "\n")
+}

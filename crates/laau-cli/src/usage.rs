@@ -1,0 +1,71 @@
+//! Wrong arguments, told like everything else: one sentence, then a hint.
+
+use std::process::ExitCode;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory as _, Error};
+
+use crate::args::Cli;
+use crate::failure::Failure;
+use crate::output;
+
+/// The status for wrong arguments, as most programs have it.
+const USAGE: u8 = 2;
+
+/// Prints help and version to standard output; everything else is a failure.
+pub(crate) fn tell(error: &Error) -> ExitCode {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => match output::print(error.to_string()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(failure) => failure.tell(),
+        },
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            output::talk(error);
+            ExitCode::from(USAGE)
+        }
+        _ => {
+            Failure::new(sentence(error), hint(error)).tell();
+            ExitCode::from(USAGE)
+        }
+    }
+}
+
+/// The first paragraph of what clap says, in one line.
+fn sentence(error: &Error) -> String {
+    let text = error.to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let paragraph = text.split("\n\n").next().unwrap_or(text);
+    paragraph.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn hint(error: &Error) -> String {
+    for kind in [
+        ContextKind::SuggestedSubcommand,
+        ContextKind::SuggestedArg,
+        ContextKind::SuggestedValue,
+    ] {
+        let name = match error.get(kind) {
+            Some(ContextValue::String(name)) => Some(name),
+            Some(ContextValue::Strings(names)) => names.first(),
+            _ => None,
+        };
+        if let Some(name) = name {
+            return format!("did you mean `{name}`?");
+        }
+    }
+    format!("see `{} --help`", typed_command(std::env::args().skip(1)))
+}
+
+/// The command whose arguments are wrong, as far as it was typed right.
+fn typed_command(arguments: impl Iterator<Item = String>) -> String {
+    let mut command = Cli::command();
+    let mut words = vec!["laau".to_owned()];
+    for word in arguments {
+        let Some(found) = command.find_subcommand(&word).cloned() else {
+            break;
+        };
+        command = found;
+        words.push(word);
+    }
+    words.join(" ")
+}

@@ -1,0 +1,250 @@
+//! `laau decide --journal`.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Command, Stdio};
+
+use crate::support::{Bench, command, contexts, run_command};
+
+const START: &str = "decide --policy dgd --budget 60 --horizon 5 --journal day.jsonl";
+const RESUME: &str = "decide --policy dgd --budget 60 --horizon 5 --journal day.jsonl --resume";
+const WEIGHTS: [f64; 5] = [0.3, 0.1, 0.9, 0.2, 0.7];
+
+/// The same episode without a journal.
+fn uninterrupted(bench: &Bench) -> Vec<String> {
+    let out = bench.stdout("decide --policy dgd --budget 60 --horizon 5", &contexts(&WEIGHTS));
+    out.lines().map(str::to_owned).collect()
+}
+
+fn replayed(line: &str) -> String {
+    format!("{},\"replayed\":true}}", line.strip_suffix('}').unwrap())
+}
+
+#[test]
+fn a_resumed_stream_is_the_uninterrupted_one() {
+    let bench = Bench::new();
+    let whole = uninterrupted(&bench);
+    let first = bench.stdout(START, &contexts(&WEIGHTS[..2]));
+    assert_eq!(first.lines().collect::<Vec<_>>(), whole[..2]);
+    let second = bench.stdout(RESUME, &contexts(&WEIGHTS[2..4]));
+    let mut expected: Vec<String> = whole[..2].iter().map(|line| replayed(line)).collect();
+    expected.push("{\"resumed_at\":2}".to_owned());
+    expected.extend_from_slice(&whole[2..4]);
+    assert_eq!(second.lines().collect::<Vec<_>>(), expected);
+    let third = bench.stdout(RESUME, &contexts(&WEIGHTS[4..]));
+    assert_eq!(third.lines().count(), 4 + 1 + 1);
+    assert_eq!(third.lines().last().unwrap(), whole[4]);
+    // An episode that is over can still be read, and no more.
+    let run = bench.run(RESUME, &contexts(&[0.5]));
+    assert_eq!(
+        run.lines()[5..],
+        [
+            "{\"resumed_at\":5}",
+            "{\"error\":\"the episode is over: all 5 steps are decided\",\"line\":1}"
+        ]
+    );
+    assert_eq!(run.status, Some(1));
+}
+
+#[test]
+fn refused_lines_are_not_journalled() {
+    let bench = Bench::new();
+    let run = bench.run(START, "{\"context\":[-1]}\n{\"context\":[0.3]}\nnonsense\n");
+    assert_eq!((run.status, run.lines().len()), (Some(1), 3));
+    let resumed = bench.stdout(RESUME, "");
+    assert_eq!(resumed.lines().count(), 2);
+    assert!(resumed.ends_with("{\"resumed_at\":1}\n"), "{resumed}");
+}
+
+#[test]
+fn an_existing_file_is_not_overwritten() {
+    let bench = Bench::new();
+    bench.write("day.jsonl", "something else\n");
+    bench.check_failure(
+        START,
+        &contexts(&WEIGHTS),
+        "error: day.jsonl: the journal exists already\n\
+         hint: go on with its episode by --resume, or name a new file\n",
+    );
+    bench.check_failure(
+        RESUME,
+        &contexts(&WEIGHTS),
+        "error: day.jsonl: line 1 of the journal is damaged\n\
+         hint: restore the file from a copy; to go on without it could spend a budget twice\n",
+    );
+    assert_eq!(bench.read("day.jsonl"), b"something else\n");
+    bench.write("day.jsonl", "something else without an end");
+    assert_eq!(bench.run(RESUME, "").status, Some(1));
+    assert_eq!(bench.read("day.jsonl"), b"something else without an end");
+}
+
+#[test]
+fn a_missing_journal_or_folder_is_told() {
+    let bench = Bench::new();
+    bench.check_failure(
+        RESUME,
+        "",
+        "error: day.jsonl: no such file or directory\nhint: leave --resume out to start a new journal\n",
+    );
+    bench.check_failure(
+        "decide --policy dgd --budget 60 --horizon 5 --journal no/day.jsonl",
+        "",
+        "error: no/day.jsonl: no such file or directory\nhint: choose a folder that exists and is writable\n",
+    );
+}
+
+#[test]
+fn a_journal_of_another_episode_is_refused() {
+    let bench = Bench::new();
+    bench.stdout(START, &contexts(&WEIGHTS[..3]));
+    let before = bench.read("day.jsonl");
+    let hint = "hint: give the problem, horizon, budgets and policy that the episode began with, or name a new file\n";
+    for (arguments, difference) in [
+        (
+            "decide --policy dgd --budget 61 --horizon 5",
+            "its budgets is [60.0], not [61.0]",
+        ),
+        (
+            "decide --policy dgd --budget 60 --horizon 6",
+            "its horizon is 5, not 6",
+        ),
+        (
+            "decide --policy dgd --budget 60 --horizon 5 --upper 30",
+            "its problem is {\"name\":\"weighted-fairness\"}, not {\"name\":\"weighted-fairness\",\"upper\":30.0}",
+        ),
+        (
+            "decide --policy equal --budget 60 --horizon 5",
+            "its policy is {\"name\":\"dgd\",\"parameters\":{\"start\":[1.0],\"step-size\":[1.0]}}, \
+             not {\"name\":\"equal\"}",
+        ),
+    ] {
+        bench.check_failure(
+            &format!("{arguments} --journal day.jsonl --resume"),
+            &contexts(&WEIGHTS[3..]),
+            &format!("error: day.jsonl: the journal is of another episode: {difference}\n{hint}"),
+        );
+    }
+    assert_eq!(bench.read("day.jsonl"), before);
+}
+
+#[test]
+fn a_torn_last_line_is_repaired_with_a_word() {
+    let bench = Bench::new();
+    let whole = uninterrupted(&bench);
+    bench.stdout(START, &contexts(&WEIGHTS[..3]));
+    let journal = bench.read("day.jsonl");
+    let start_of_last = journal[..journal.len() - 1]
+        .iter()
+        .rposition(|b| *b == b'\n')
+        .unwrap()
+        + 1;
+    for cut in [start_of_last + 1, start_of_last + 40, journal.len() - 2] {
+        bench.write("day.jsonl", &journal[..cut]);
+        let run = bench.run(RESUME, &contexts(&WEIGHTS[2..]));
+        assert_eq!(run.status, Some(0));
+        assert_eq!(
+            run.stderr,
+            "day.jsonl: repaired: line 4 was cut off; its decision was never printed\n"
+        );
+        assert_eq!(run.lines()[2], "{\"resumed_at\":2}");
+        assert_eq!(run.lines()[3..], whole[2..]);
+    }
+    // Whole but for its end: the decision stands.
+    bench.write("day.jsonl", &journal[..journal.len() - 1]);
+    let run = bench.run(RESUME, &contexts(&WEIGHTS[3..]));
+    assert_eq!(
+        run.stderr,
+        "day.jsonl: repaired: line 4 was whole but for its end\n"
+    );
+    assert_eq!(run.lines()[3], "{\"resumed_at\":3}");
+    assert_eq!(run.lines()[4..], whole[3..]);
+    assert_eq!(bench.stdout(RESUME, "").lines().count(), 6);
+}
+
+#[test]
+fn damage_before_the_end_is_refused() {
+    let bench = Bench::new();
+    bench.stdout(START, &contexts(&WEIGHTS[..4]));
+    let journal = String::from_utf8(bench.read("day.jsonl")).unwrap();
+    let lines: Vec<&str> = journal.lines().collect();
+    let damaged = |number: usize| {
+        format!(
+            "error: day.jsonl: line {number} of the journal is damaged\n\
+             hint: restore the file from a copy; to go on without it could spend a budget twice\n"
+        )
+    };
+    // A changed figure, a missing line, two lines swapped, a changed header, a last line that ends but is not sealed.
+    let changed = journal.replacen("\"step\":1,", "\"step\":7,", 1);
+    let missing = [lines[0], lines[1], lines[3], lines[4], ""].join("\n");
+    let swapped = [lines[0], lines[2], lines[1], lines[3], lines[4], ""].join("\n");
+    let header = journal.replacen("60.0", "90.0", 1);
+    let last = format!("{}\n", journal.trim_end().strip_suffix('}').unwrap());
+    for (content, number) in [(changed, 3), (missing, 3), (swapped, 2), (header, 1), (last, 5)] {
+        bench.write("day.jsonl", &content);
+        bench.check_failure(RESUME, "", &damaged(number));
+        assert_eq!(bench.read("day.jsonl"), content.as_bytes());
+    }
+}
+
+#[test]
+fn a_second_process_on_the_same_journal_is_refused() {
+    let bench = Bench::new();
+    let mut first = command(bench.path(), &START.split(' ').collect::<Vec<_>>())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = first.stdin.take().unwrap();
+    let mut stdout = BufReader::new(first.stdout.take().unwrap());
+    stdin.write_all(contexts(&WEIGHTS[..1]).as_bytes()).unwrap();
+    stdout.read_line(&mut String::new()).unwrap();
+    bench.check_failure(
+        RESUME,
+        &contexts(&WEIGHTS[1..]),
+        "error: day.jsonl: the journal is in use by another process\n\
+         hint: wait until that one has ended, or name another file\n",
+    );
+    drop(stdin);
+    assert!(first.wait().unwrap().success());
+    assert_eq!(bench.stdout(RESUME, "").lines().count(), 2);
+}
+
+#[test]
+fn a_full_disk_prints_nothing_that_is_not_in_the_journal() {
+    let bench = Bench::new();
+    let weights: Vec<f64> = (0..40).map(|t| f64::from(t) / 40.0).collect();
+    let whole = bench.stdout(
+        "decide --policy dgd --budget 500 --horizon 40",
+        &contexts(&weights),
+    );
+    // A file may grow to two blocks; the signal is ignored, so that a write says what a full disk would say.
+    let mut shell = Command::new("sh");
+    shell
+        .args([
+            "-c",
+            &format!(
+                "trap '' XFSZ; ulimit -f 2; exec {} decide --policy dgd --budget 500 --horizon 40 --journal day.jsonl",
+                env!("CARGO_BIN_EXE_laau")
+            ),
+        ])
+        .current_dir(bench.path());
+    let run = run_command(shell, &contexts(&weights));
+    let printed = run.lines().len();
+    assert!(printed > 2 && printed < 40, "{printed} lines");
+    assert!(whole.starts_with(&run.stdout));
+    assert_eq!(
+        run.stderr,
+        format!(
+            "error: day.jsonl: the journal cannot be written after {printed} decisions: file too large\n\
+             hint: these decisions are safe, and no other was printed; make room, then go on with --resume\n"
+        )
+    );
+    assert_eq!(run.status, Some(1));
+    let rest = bench.stdout(
+        "decide --policy dgd --budget 500 --horizon 40 --journal day.jsonl --resume",
+        &contexts(&weights[printed..]),
+    );
+    let lines: Vec<&str> = rest.lines().collect();
+    assert_eq!(lines[printed], format!("{{\"resumed_at\":{printed}}}"));
+    let tail: Vec<&str> = whole.lines().skip(printed).collect();
+    assert_eq!(lines[printed + 1..], tail);
+}

@@ -1,0 +1,127 @@
+//! Models: decided with, described, refused.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use laau_core::problems::{LogUtility, WeightedFairness};
+use laau_core::{Episodes, SmoothProblem, StepSolver};
+use laau_kkt::{FairnessLayer, InteriorPoint, Options};
+use laau_net::{Model, ModelSpec, Statistics, Summary};
+use serde_json::Value;
+
+use crate::support::{Bench, contexts};
+
+/// Writes an untrained model for weighted fairness.
+fn write_model(path: &Path, horizon: usize, seed: u64) {
+    let problem = Arc::new(WeightedFairness::paper());
+    let spec = ModelSpec::paper(&*problem, horizon);
+    let weights = (0..horizon).map(|step| (step as f64 * 0.37).fract()).collect();
+    let train = Episodes::new(horizon, 1, 1, weights, vec![12.5 * horizon as f64]).unwrap();
+    write(path, spec, &mut FairnessLayer::new(problem), &train, seed);
+}
+
+fn write(path: &Path, spec: ModelSpec, layer: &mut dyn StepSolver, train: &Episodes, seed: u64) {
+    let statistics = Statistics::fit(&spec, layer, train).unwrap();
+    let model = Model::new(spec, statistics, seed).unwrap();
+    laau_net::save_model(path, &model, &Summary::untrained(seed)).unwrap();
+}
+
+#[test]
+fn a_model_decides_and_tells_its_prices() {
+    let bench = Bench::new();
+    write_model(&bench.path().join("model.safetensors"), 4, 0);
+    let given = bench.stdout(
+        "decide --model model.safetensors --budget 50 --horizon 4",
+        &contexts(&[0.31, 0.5, 0.2, 0.9]),
+    );
+    let lines: Vec<Value> = given
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(lines.len(), 4);
+    assert!(
+        lines[..3]
+            .iter()
+            .all(|line| line["multiplier"][0].as_f64().unwrap() > 0.0)
+    );
+    // The last step is free: what is not used then is lost.
+    assert_eq!(lines[3]["multiplier"][0], 0.0);
+    let own = bench.stdout(
+        "decide --model model.safetensors --budget 50",
+        &contexts(&[0.31, 0.5, 0.2, 0.9]),
+    );
+    assert_eq!(own, given);
+}
+
+#[test]
+fn a_journal_knows_its_model() {
+    let bench = Bench::new();
+    write_model(&bench.path().join("a.safetensors"), 4, 0);
+    write_model(&bench.path().join("b.safetensors"), 4, 1);
+    bench.stdout(
+        "decide --model a.safetensors --budget 50 --journal day.jsonl",
+        &contexts(&[0.31]),
+    );
+    let run = bench.run(
+        "decide --model b.safetensors --budget 50 --journal day.jsonl --resume",
+        "",
+    );
+    assert_eq!((run.status, run.stdout.as_str()), (Some(1), ""));
+    assert!(
+        run.stderr.starts_with(
+            "error: day.jsonl: the journal is of another episode: its policy is {\"name\":\"laau\",\"model\":\""
+        ),
+        "{}",
+        run.stderr
+    );
+    // The same model under another name is the same model.
+    std::fs::copy(
+        bench.path().join("a.safetensors"),
+        bench.path().join("c.safetensors"),
+    )
+    .unwrap();
+    let resumed = bench.stdout(
+        "decide --model c.safetensors --budget 50 --journal day.jsonl --resume",
+        &contexts(&[0.5]),
+    );
+    assert_eq!(resumed.lines().count(), 3);
+}
+
+#[test]
+fn a_model_of_another_problem_or_horizon_is_refused() {
+    let bench = Bench::new();
+    write_model(&bench.path().join("fair.safetensors"), 20, 0);
+    let problem: Arc<dyn SmoothProblem> = Arc::new(LogUtility::new(2, 1, vec![1.0, 1.0], 1.0, 40.0).unwrap());
+    let spec = ModelSpec::paper(&*problem, 2);
+    let train = Episodes::new(2, 2, 1, vec![0.5, 0.2, 0.3, 0.9], vec![50.0]).unwrap();
+    let mut layer = InteriorPoint::new(Arc::clone(&problem), Options::default()).unwrap();
+    write(&bench.path().join("log.safetensors"), spec, &mut layer, &train, 0);
+    let check = |arguments: &str, expected: &str| bench.check_failure(arguments, "", expected);
+    check(
+        "decide --model fair.safetensors --budget 250 --horizon 40",
+        "error: fair.safetensors: the model is for 20 steps, --horizon asks for 40\n\
+         hint: leave --horizon out, or train a model on episodes of 40 steps\n",
+    );
+    check(
+        "decide --model log.safetensors --budget 50",
+        "error: the model is for problem `log-utility` (2 actions, 1 budgets, context of 2), not for \
+         `weighted-fairness` (1 actions, 1 budgets, context of 1)\nhint: name the model's problem: --problem log-utility\n",
+    );
+    check(
+        "decide --model log.safetensors --problem log-utility --actions 3 --budget 50",
+        "error: the model is for problem `log-utility` (2 actions, 1 budgets, context of 2), not for \
+         `log-utility` (3 actions, 1 budgets, context of 3)\nhint: name the model's problem: --problem log-utility\n",
+    );
+    let out = bench.stdout(
+        "decide --model log.safetensors --problem log-utility --budget 50",
+        "{\"context\":[0.5,0.2]}\n",
+    );
+    assert!(out.starts_with("{\"step\":0,"), "{out}");
+}
+
+#[test]
+fn a_model_is_described() {
+    let bench = Bench::new();
+    write_model(&bench.path().join("model.safetensors"), 20, 7);
+    insta::assert_snapshot!("inspect_model", bench.stdout("inspect model.safetensors", ""));
+}

@@ -1,0 +1,112 @@
+//! Runs the binary.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) status: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Run {
+    /// The lines of standard output.
+    pub(crate) fn lines(&self) -> Vec<&str> {
+        self.stdout.lines().collect()
+    }
+}
+
+/// The binary, with arguments, in a folder.
+pub(crate) fn command(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_laau"));
+    command.args(arguments).current_dir(folder).env("NO_COLOR", "1");
+    command
+}
+
+/// Runs a command with an input to its end.
+pub(crate) fn run_command(mut command: Command, input: &str) -> Run {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let input = input.to_owned();
+    // A process that refuses its arguments does not read its input.
+    let writer = std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
+    let output = child.wait_with_output().expect("the binary ends");
+    writer.join().expect("the writer ends");
+    Run {
+        status: output.status.code(),
+        stdout: String::from_utf8(output.stdout).expect("standard output is UTF-8"),
+        stderr: String::from_utf8(output.stderr).expect("standard error is UTF-8"),
+    }
+}
+
+/// A folder of its own for a test, and the binary in it.
+pub(crate) struct Bench {
+    folder: TempDir,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        Self {
+            folder: TempDir::new().expect("a temporary folder"),
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Runs the binary in the folder; the arguments are separated by spaces.
+    pub(crate) fn run(&self, arguments: &str, input: &str) -> Run {
+        let arguments: Vec<&str> = arguments.split_whitespace().collect();
+        run_command(command(self.path(), &arguments), input)
+    }
+
+    /// Runs what must succeed without a word; gives standard output.
+    pub(crate) fn stdout(&self, arguments: &str, input: &str) -> String {
+        let run = self.run(arguments, input);
+        assert_eq!(
+            (run.status, run.stderr.as_str()),
+            (Some(0), ""),
+            "laau {arguments}"
+        );
+        run.stdout
+    }
+
+    /// Checks that a command fails with these words and prints no data.
+    pub(crate) fn check_failure(&self, arguments: &str, input: &str, expected: &str) {
+        let run = self.run(arguments, input);
+        assert_eq!(run.stderr, expected, "laau {arguments}");
+        assert_eq!(run.stdout, "", "laau {arguments}");
+        assert!(
+            matches!(run.status, Some(1 | 2)),
+            "laau {arguments}: {:?}",
+            run.status
+        );
+    }
+
+    pub(crate) fn read(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.path().join(name)).expect("a file of the test")
+    }
+
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        std::fs::write(self.path().join(name), content).expect("a file of the test");
+    }
+}
+
+/// The input for contexts of one entry.
+pub(crate) fn contexts(weights: &[f64]) -> String {
+    weights
+        .iter()
+        .map(|weight| format!("{{\"context\":[{weight}]}}\n"))
+        .collect()
+}
