@@ -50,8 +50,9 @@ impl Set {
         };
         let episodes = match laau_data::read_episodes(path) {
             Ok(episodes) => episodes,
-            Err(laau_data::Error::Empty { .. })
-            | Err(laau_data::Error::Core(Error::WrongLength { found: 0, .. })) => return Err(none()),
+            Err(
+                laau_data::Error::Empty { .. } | laau_data::Error::Core(Error::WrongLength { found: 0, .. }),
+            ) => return Err(none()),
             Err(error) => return Err(error.into()),
         };
         if episodes.is_empty() {

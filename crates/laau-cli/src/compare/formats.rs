@@ -78,7 +78,9 @@ fn rounded(policy: &PolicySummary) -> Vec<String> {
 fn markdown(summary: &Summary) -> String {
     let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
     let mut text = line(&HEADING.map(str::to_owned));
-    text.push_str(&format!("|---|{}\n", "--:|".repeat(HEADING.len() - 1)));
+    text.push_str("|---|");
+    text.push_str(&"--:|".repeat(HEADING.len() - 1));
+    text.push('\n');
     for policy in &summary.policies {
         text.push_str(&line(&rounded(policy)));
     }

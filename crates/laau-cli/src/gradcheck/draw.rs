@@ -140,14 +140,14 @@ impl<'a> Draw<'a> {
     }
 
     /// A price for every step and budget of an episode.
-    pub(super) fn prices(&mut self, contexts: &[f64]) -> Result<Vec<f64>, Failure> {
+    pub(super) fn prices(&mut self, contexts: &[f64]) -> Vec<f64> {
         let width = self.problem.dimensions().context;
         let mut prices = Vec::new();
         for context in contexts.chunks_exact(width) {
             let action = self.action();
             prices.extend(self.prices_about(&action, context));
         }
-        Ok(prices)
+        prices
     }
 
     /// Several episodes.

@@ -93,23 +93,23 @@ pub(crate) fn run(arguments: &GradcheckArgs) -> Result<(), Failure> {
         ["problem derivatives", "layer pullback", "whole episode"].map(Tally::new);
     for _ in 0..arguments.points {
         let point = draw.point()?;
-        derivatives.add(check_problem(
+        derivatives.add(&check_problem(
             problem,
             &point.action,
             &point.context,
             &point.multiplier,
             &options,
         )?);
-        pullbacks.add(check_layer(
+        pullbacks.add(&check_layer(
             &mut *layer,
             point.query(),
             &point.upstream,
             &options,
         )?);
         let (contexts, budgets) = draw.episode(HORIZON)?;
-        let prices = draw.prices(&contexts)?;
+        let prices = draw.prices(&contexts);
         let episode = Episode::new(&contexts, problem.dimensions().context, &budgets)?;
-        episodes.add(check_episode(&mut *layer, &episode, &prices, &options)?);
+        episodes.add(&check_episode(&mut *layer, &episode, &prices, &options)?);
     }
     let mut tallies = vec![derivatives, pullbacks, episodes];
     if let Some(model) = &model {

@@ -79,11 +79,11 @@ impl Tally {
     }
 
     /// Adds the findings of one point.
-    pub(super) fn add<P: Place>(&mut self, found: Gradcheck<P>) {
+    pub(super) fn add<P: Place>(&mut self, found: &Gradcheck<P>) {
         self.compared += found.checked;
         self.kinks += found.kinks.len();
         self.unsolved += found.unsolved.len();
-        if let Some(worst) = found.worst {
+        if let Some(worst) = &found.worst {
             self.note(
                 || worst.place.words(),
                 worst.derivative,
@@ -103,7 +103,8 @@ impl Tally {
     ) {
         let is_worse = match &self.worst {
             None => true,
-            Some(worst) => !worst.relative_error.is_nan() && !(relative_error <= worst.relative_error),
+            Some(worst) if worst.relative_error.is_nan() => false,
+            Some(worst) => relative_error.is_nan() || relative_error > worst.relative_error,
         };
         if is_worse {
             self.worst = Some(Worst {

@@ -1,5 +1,7 @@
 //! `laau compare` and `laau gradcheck`.
 
+use std::fmt::Write as _;
+
 use serde_json::Value;
 
 use crate::support::{Bench, command, run_command};
@@ -79,7 +81,8 @@ fn every_policy_is_compared_and_the_report_is_written() {
         );
         let seeds = policy["seeds"].as_array().unwrap();
         assert_eq!(seeds.len(), 2, "{name}");
-        let mean = (seeds[0]["utility"].as_f64().unwrap() + seeds[1]["utility"].as_f64().unwrap()) / 2.0;
+        let [first, second] = [0, 1].map(|seed: usize| seeds[seed]["utility"].as_f64().unwrap());
+        let mean = f64::midpoint(first, second);
         assert!((mean - figure("utility")).abs() < 1e-12, "{name}");
         let is_trained = name.starts_with("laau");
         assert_eq!(policy["gradients"].is_object(), is_trained, "{name}");
@@ -192,7 +195,10 @@ fn the_tables_say_what_the_summary_says() {
         let value = &found["statistics"]["values"][index];
         (value["count"].as_u64().unwrap(), value["mean"].as_f64().unwrap())
     };
-    let (episodes, utility) = mean("rollouts.parquet --series policy --time episode --values utility", 0);
+    let (episodes, utility) = mean(
+        "rollouts.parquet --series policy --time episode --values utility",
+        0,
+    );
     assert_eq!(episodes, 20);
     assert!((utility - laau["utility"].as_f64().unwrap()).abs() < 1e-12);
     let steps = "steps.parquet --series episode --time step --values utility,usage,action,multiplier,context";
@@ -212,7 +218,7 @@ fn policies_that_are_not_for_the_problem_are_left_out_unless_named() {
     for episode in 0..6 {
         for step in 0..3 {
             let weight = |offset: i32| f64::from((episode * 7 + step * 5 + offset) % 9 + 1) / 10.0;
-            text.push_str(&format!("{episode},{step},{},{},40\n", weight(0), weight(4)));
+            writeln!(text, "{episode},{step},{},{},40", weight(0), weight(4)).unwrap();
         }
     }
     bench.write("log.csv", text);
@@ -253,7 +259,7 @@ fn several_budgets_have_a_list_of_remainders() {
     for episode in 0..4 {
         for step in 0..3 {
             let weight = f64::from((episode * 7 + step * 5) % 9 + 1) / 10.0;
-            text.push_str(&format!("{episode},{step},{weight},0.5,40,60\n"));
+            writeln!(text, "{episode},{step},{weight},0.5,40,60").unwrap();
         }
     }
     bench.write("two.csv", text);
