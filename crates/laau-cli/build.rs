@@ -1,10 +1,5 @@
 //! Tells the binary which commit it was built from.
 
-#![expect(
-    clippy::print_stdout,
-    reason = "standard output is how a build script talks to cargo"
-)]
-
 use std::path::Path;
 use std::process::Command;
 

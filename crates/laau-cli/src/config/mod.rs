@@ -15,11 +15,11 @@ use toml::{Table, Value};
 
 pub(crate) use self::episodes::{AzureFunctionsConfig, AzureVmConfig, EpisodesConfig, TableConfig};
 pub(crate) use self::flags::{ConfigFlags, Scope, scope};
+use self::keys::{Key, SECTIONS, Section};
 pub(crate) use self::model::ModelConfig;
 pub(crate) use self::problem::ProblemConfig;
 pub(crate) use self::training::{LearningConfig, TrainingConfig};
 pub(crate) use self::workload::WorkloadConfig;
-use self::keys::{Key, SECTIONS, Section};
 use crate::failure::{Failure, Hint as _};
 use crate::suggest;
 
@@ -89,18 +89,20 @@ pub(crate) fn default_text() -> String {
          # `laau COMMAND --config FILE` reads it; the flag named in a comment overrides the key.\n",
     );
     for section in SECTIONS {
-        text.push_str(&format!("\n# {}\n[{}]\n", section.help, section.name));
+        text += &["\n# ", section.help, "\n[", section.name, "]\n"].concat();
         for key in section.keys {
-            text.push_str(&format!("# {} (--{})\n", key.help, key.flag));
+            text += &["# ", key.help, " (--", key.flag, ")\n"].concat();
             let unset = if key.is_set_by_default { "" } else { "# " };
-            text.push_str(&format!("{unset}{} = {}\n", key.name, key.example));
+            text += &[unset, key.name, " = ", key.example, "\n"].concat();
         }
     }
     text
 }
 
 fn default_table() -> Result<Table, Failure> {
-    default_text().parse().hint("this is a mistake in laau itself: please report it")
+    default_text()
+        .parse()
+        .hint("this is a mistake in laau itself: please report it")
 }
 
 fn read(path: &Path) -> Result<Table, Failure> {
@@ -112,9 +114,9 @@ fn read(path: &Path) -> Result<Table, Failure> {
         )
     })?;
     let table: Table = text.parse().map_err(|error: toml::de::Error| {
-        let line = error
-            .span()
-            .map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+        let line = error.span().map_or(1, |span| {
+            text[..span.start.min(text.len())].matches('\n').count() + 1
+        });
         Failure::new(
             format_args!("{}, line {line}: {}", path.display(), one_line(error.message())),
             "the file is TOML; `laau config --default` shows one",
@@ -162,9 +164,7 @@ fn overlay(table: &mut Table, over: Table) {
 }
 
 fn insert(table: &mut Table, section: &str, key: &str, value: Value) {
-    let keys = table
-        .entry(section)
-        .or_insert_with(|| Value::Table(Table::new()));
+    let keys = table.entry(section).or_insert_with(|| Value::Table(Table::new()));
     if let Value::Table(keys) = keys {
         keys.insert(key.to_owned(), value);
     }
@@ -182,18 +182,21 @@ mod tests {
     fn the_default_text_is_a_configuration_and_every_example_fits() {
         Config::load(None, &[]).unwrap();
         // Also with the keys that are not set by default.
-        let all: String = default_text()
+        let is_key = |line: &str| {
+            SECTIONS
+                .iter()
+                .flat_map(|section| section.keys)
+                .any(|key| line == format!("{} = {}", key.name, key.example))
+        };
+        let text = default_text();
+        let all: Vec<&str> = text
             .lines()
-            .map(|line| {
-                let bare = line.strip_prefix("# ").unwrap_or(line);
-                let is_key = SECTIONS
-                    .iter()
-                    .flat_map(|section| section.keys)
-                    .any(|key| bare == format!("{} = {}", key.name, key.example));
-                format!("{}\n", if is_key { bare } else { line })
+            .map(|line| match line.strip_prefix("# ") {
+                Some(bare) if is_key(bare) => bare,
+                _ => line,
             })
             .collect();
-        let table: Table = all.parse().unwrap();
+        let table: Table = all.join("\n").parse().unwrap();
         check_keys(Path::new("all.toml"), &table).unwrap();
         Value::Table(table).try_into::<Config>().unwrap();
     }

@@ -33,7 +33,7 @@ pub(crate) fn run(arguments: &GenerateArgs) -> Result<(), Failure> {
     match config.split() {
         None => {
             let episodes = workload.generate(&options)?;
-            write_episodes(&mut staged, arguments.output.clone(), &episodes)?;
+            write_episodes(&mut staged, &arguments.output, &episodes)?;
         }
         Some(split) => {
             let folder = &arguments.output;
@@ -43,7 +43,11 @@ pub(crate) fn run(arguments: &GenerateArgs) -> Result<(), Failure> {
                 .into_iter()
                 .zip([&sets.train, &sets.validation, &sets.test])
             {
-                write_episodes(&mut staged, folder.join(name).with_extension("parquet"), episodes)?;
+                write_episodes(
+                    &mut staged,
+                    &folder.join(name).with_extension("parquet"),
+                    episodes,
+                )?;
             }
         }
     }

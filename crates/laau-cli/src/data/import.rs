@@ -87,7 +87,7 @@ fn write(trace: &dyn Trace, config: &EpisodesConfig, folder: &Path) -> Result<()
     let mut staged = Staged::default();
     for (name, episodes) in Split::NAMES.into_iter().zip([&train, &validation, &test]) {
         let place = folder.join(name).with_extension("parquet");
-        write_episodes(&mut staged, place, episodes)?;
+        write_episodes(&mut staged, &place, episodes)?;
     }
     staged.commit()?;
     let report = serde_json::to_string_pretty(&report).map_err(|error| Failure::output(&error.into()))?;

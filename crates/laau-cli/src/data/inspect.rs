@@ -271,9 +271,16 @@ fn report(path: &Path) -> Result<(String, Value), Failure> {
 
 fn facts(rows: &[(&str, String)]) -> String {
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    rows.iter()
-        .map(|(name, value)| format!("{name:width$}  {value}\n"))
-        .collect()
+    let lines: Vec<String> = rows
+        .iter()
+        .map(|(name, value)| {
+            format!(
+                "{name:width$}  {value}
+"
+            )
+        })
+        .collect();
+    lines.concat()
 }
 
 fn values(values: &[ValueStatistics]) -> String {

@@ -5,7 +5,7 @@ mod import;
 mod inspect;
 mod tables;
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use laau_core::Episodes;
 
@@ -17,10 +17,10 @@ use crate::failure::Failure;
 use crate::output::{self, Staged};
 
 /// Writes an episodes table beside its place.
-fn write_episodes(staged: &mut Staged, place: PathBuf, episodes: &Episodes) -> Result<(), Failure> {
-    let beside = staged.add(place.clone())?;
+fn write_episodes(staged: &mut Staged, place: &Path, episodes: &Episodes) -> Result<(), Failure> {
+    let beside = staged.add(place.to_owned())?;
     laau_data::write_episodes(&beside, episodes).map_err(|error| match error {
-        laau_data::Error::Io { source, .. } => output::cannot_write(&place, &plain(source)),
+        laau_data::Error::Io { source, .. } => output::cannot_write(place, &plain(source)),
         laau_data::Error::Invalid { .. } => Failure::new(
             format_args!(
                 "{}: an episodes table ends in .parquet, .pq or .csv",

@@ -14,8 +14,8 @@ pub(crate) fn table(heading: &[&str], rows: &[Vec<String>]) -> String {
         for (index, (cell, width)) in row.iter().zip(&widths).enumerate() {
             let padding = " ".repeat(width - cell.chars().count());
             match index {
-                0 => text.push_str(&format!("{cell}{padding}")),
-                _ => text.push_str(&format!("  {padding}{cell}")),
+                0 => text += &[cell.as_str(), &padding].concat(),
+                _ => text += &["  ", &padding, cell].concat(),
             }
         }
         text.truncate(text.trim_end().len());

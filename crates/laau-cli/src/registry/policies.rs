@@ -101,12 +101,11 @@ pub(crate) fn untuned(
     let policy: Box<dyn Policy> = match name {
         "equal" => Box::new(Equal::new(setting)),
         "avg-lt" => {
-            let multiplier = match parameters.get("multiplier") {
-                Some(multiplier) => multiplier.to_vec(),
-                None => {
-                    let mean = parameters.context(setting)?;
-                    parameters.found("multiplier", share_price(setting, &mean, horizon, budgets)?)
-                }
+            let multiplier = if let Some(multiplier) = parameters.get("multiplier") {
+                multiplier.to_vec()
+            } else {
+                let mean = parameters.context(setting)?;
+                parameters.found("multiplier", share_price(setting, &mean, horizon, budgets)?)
             };
             Box::new(AvgLt::projected(setting, multiplier)?)
         }

@@ -1,7 +1,5 @@
 //! `laau decide --journal` is killed at random points; nothing is lost, nothing is spent twice.
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::Stdio;
 use std::time::Duration;
 
 use num_bigint::BigInt;
@@ -9,7 +7,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
 
-use crate::support::{Bench, command, contexts};
+use crate::support::{Bench, Stream, contexts};
 
 const KILLS: usize = 200;
 const HORIZON: usize = 12;
@@ -43,14 +41,7 @@ fn play(bench: &Bench, rng: &mut ChaCha8Rng, episode: usize) -> usize {
             "{arguments} --journal {name}{}",
             if resume { " --resume" } else { "" }
         );
-        let mut child = command(bench.path(), &arguments.split(' ').collect::<Vec<_>>())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut stdin = child.stdin.take().unwrap();
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut stream = Stream::start(bench.path(), &arguments);
         let is_killed = rng.random_bool(0.85);
         let lines_to_hear = rng.random_range(0..=5);
         let pause = Duration::from_micros(rng.random_range(0..3000));
@@ -59,27 +50,23 @@ fn play(bench: &Bench, rng: &mut ChaCha8Rng, episode: usize) -> usize {
         let mut new_lines = 0;
         let mut replayed = 0;
         if !resume {
-            let _ = stdin.write_all(contexts(&weights).as_bytes());
+            stream.say(&contexts(&weights));
             fed = true;
         }
         loop {
             if is_killed && fed && new_lines >= lines_to_hear {
                 std::thread::sleep(pause);
-                child.kill().unwrap();
-                child.wait().unwrap();
+                drop(stream);
                 kills += 1;
                 break;
             }
             if fed && heard.len() == HORIZON {
-                drop(stdin);
-                assert!(child.wait().unwrap().success());
-                return kills + check(&heard, budget);
+                assert!(stream.finish());
+                check(&heard, budget);
+                return kills;
             }
-            let mut line = String::new();
-            let read = stdout.read_line(&mut line).unwrap();
-            assert!(read > 0, "the stream ended early");
+            let line = stream.hear().expect("the stream goes on");
             let answer: Value = serde_json::from_str(&line).unwrap();
-            let line = line.trim_end();
             if let Some(step) = answer.get("resumed_at") {
                 assert_eq!(step, replayed, "resumed after what was replayed");
                 // Nothing that was heard is lost.
@@ -92,7 +79,7 @@ fn play(bench: &Bench, rng: &mut ChaCha8Rng, episode: usize) -> usize {
                     .iter()
                     .map(|line| (*line).to_owned())
                     .collect();
-                let _ = stdin.write_all(contexts(&weights[replayed..]).as_bytes());
+                stream.say(&contexts(&weights[replayed..]));
                 fed = true;
             } else if answer.get("replayed").is_some() {
                 let original = line.replace(",\"replayed\":true}", "}");
@@ -100,7 +87,7 @@ fn play(bench: &Bench, rng: &mut ChaCha8Rng, episode: usize) -> usize {
                 replayed += 1;
             } else {
                 assert_eq!(line, reference[heard.len()]);
-                heard.push(line.to_owned());
+                heard.push(line);
                 new_lines += 1;
             }
         }
@@ -108,7 +95,7 @@ fn play(bench: &Bench, rng: &mut ChaCha8Rng, episode: usize) -> usize {
 }
 
 /// The exact sum of all actions is within the budget. (The usage of weighted fairness is its action.)
-fn check(heard: &[String], budget: f64) -> usize {
+fn check(heard: &[String], budget: f64) {
     let mut sum = BigInt::ZERO;
     for (step, line) in heard.iter().enumerate() {
         let answer: Value = serde_json::from_str(line).unwrap();
@@ -116,7 +103,6 @@ fn check(heard: &[String], budget: f64) -> usize {
         sum += exact(answer["action"][0].as_f64().unwrap());
     }
     assert!(sum <= exact(budget), "more than {budget} was spent");
-    0
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `laau generate`, `laau import` and `laau inspect`.
 
+use std::fmt::Write as _;
 use std::process::Command;
 
 use serde_json::Value;
@@ -11,7 +12,7 @@ fn readings(minutes: i32) -> String {
     let mut text = String::from("host,minute,cpu\n");
     for minute in 0..minutes {
         for host in 0..3 {
-            text.push_str(&format!("h{host},{minute},{}\n", (minute * 7 + host * 31) % 100));
+            writeln!(text, "h{host},{minute},{}", (minute * 7 + host * 31) % 100).unwrap();
         }
     }
     text
@@ -78,10 +79,9 @@ fn the_configuration_is_read_by_generate_too() {
     bench.stdout("generate --config small.toml -o small.csv", "");
     // A heading, and twelve episodes of twenty steps.
     assert_eq!(
-        bench
-            .read("small.csv")
-            .iter()
-            .filter(|byte| **byte == b'\n')
+        String::from_utf8(bench.read("small.csv"))
+            .unwrap()
+            .lines()
             .count(),
         1 + 12 * 20
     );
@@ -113,11 +113,7 @@ fn azure_traces_are_read_by_their_layout() {
     let mut rows = String::new();
     for time in 0..40 {
         for vm in ["a", "b", "c"] {
-            rows.push_str(&format!(
-                "{},{vm},1.0,9.0,{}\n",
-                time * 300,
-                4.0 + f64::from(time % 5)
-            ));
+            writeln!(rows, "{},{vm},1.0,9.0,{}", time * 300, 4.0 + f64::from(time % 5)).unwrap();
         }
     }
     bench.write("vm_cpu_readings-file-1-of-1.csv", rows);
@@ -137,7 +133,7 @@ fn azure_traces_are_read_by_their_layout() {
     let mut rows = format!("HashOwner,HashApp,HashFunction,Trigger,{}\n", minutes.join(","));
     for function in ["f", "g", "h"] {
         let counts: Vec<String> = (0..1440).map(|minute| (minute % 7).to_string()).collect();
-        rows.push_str(&format!("o,a,{function},http,{}\n", counts.join(",")));
+        writeln!(rows, "o,a,{function},http,{}", counts.join(",")).unwrap();
     }
     bench.write("invocations_per_function_md.anon.d01.csv", rows);
     let report: Value = serde_json::from_str(&bench.stdout(

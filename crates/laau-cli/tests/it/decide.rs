@@ -1,11 +1,11 @@
 //! `laau decide` without a journal.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::Write as _;
 use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::support::{Bench, command, contexts, run_command};
+use crate::support::{Bench, Stream, command, contexts, run_command};
 
 const EQUAL: &str = "decide --policy equal --budget 250 --horizon 20";
 
@@ -28,22 +28,13 @@ fn a_line_comes_out_for_every_line_in() {
 #[test]
 fn each_answer_comes_before_the_next_question() {
     let bench = Bench::new();
-    let mut child = command(bench.path(), &EQUAL.split(' ').collect::<Vec<_>>())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let mut stream = Stream::start(bench.path(), EQUAL);
     for step in 0..20 {
-        writeln!(stdin, "{{\"context\":[0.5]}}").unwrap();
-        let mut line = String::new();
-        stdout.read_line(&mut line).unwrap();
-        let answer: Value = serde_json::from_str(&line).unwrap();
+        stream.say(&contexts(&[0.5]));
+        let answer: Value = serde_json::from_str(&stream.hear().unwrap()).unwrap();
         assert_eq!(answer["step"], step);
     }
-    drop(stdin);
-    assert!(child.wait().unwrap().success());
+    assert!(stream.finish());
 }
 
 #[test]

@@ -1,9 +1,8 @@
 //! `laau decide --journal`.
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use crate::support::{Bench, command, contexts, run_command};
+use crate::support::{Bench, Stream, contexts, run_command};
 
 const START: &str = "decide --policy dgd --budget 60 --horizon 5 --journal day.jsonl";
 const RESUME: &str = "decide --policy dgd --budget 60 --horizon 5 --journal day.jsonl --resume";
@@ -188,23 +187,16 @@ fn damage_before_the_end_is_refused() {
 #[test]
 fn a_second_process_on_the_same_journal_is_refused() {
     let bench = Bench::new();
-    let mut first = command(bench.path(), &START.split(' ').collect::<Vec<_>>())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut stdin = first.stdin.take().unwrap();
-    let mut stdout = BufReader::new(first.stdout.take().unwrap());
-    stdin.write_all(contexts(&WEIGHTS[..1]).as_bytes()).unwrap();
-    stdout.read_line(&mut String::new()).unwrap();
+    let mut first = Stream::start(bench.path(), START);
+    first.say(&contexts(&WEIGHTS[..1]));
+    assert!(first.hear().is_some());
     bench.check_failure(
         RESUME,
         &contexts(&WEIGHTS[1..]),
         "error: day.jsonl: the journal is in use by another process\n\
          hint: wait until that one has ended, or name another file\n",
     );
-    drop(stdin);
-    assert!(first.wait().unwrap().success());
+    assert!(first.finish());
     assert_eq!(bench.stdout(RESUME, "").lines().count(), 2);
 }
 

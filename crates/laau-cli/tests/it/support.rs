@@ -1,8 +1,8 @@
 //! Runs the binary.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use tempfile::TempDir;
 
@@ -46,6 +46,62 @@ pub(crate) fn run_command(mut command: Command, input: &str) -> Run {
         status: output.status.code(),
         stdout: String::from_utf8(output.stdout).expect("standard output is UTF-8"),
         stderr: String::from_utf8(output.stderr).expect("standard error is UTF-8"),
+    }
+}
+
+/// A running binary, for a conversation; it does not outlive the test.
+pub(crate) struct Stream {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Stream {
+    /// Starts the binary in a folder; the arguments are separated by spaces.
+    pub(crate) fn start(folder: &Path, arguments: &str) -> Self {
+        let arguments: Vec<&str> = arguments.split_whitespace().collect();
+        let mut child = command(folder, &arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the binary starts");
+        Self {
+            stdin: child.stdin.take(),
+            stdout: BufReader::new(child.stdout.take().expect("a pipe")),
+            child,
+        }
+    }
+
+    /// Says something; a process that has ended does not hear it.
+    pub(crate) fn say(&mut self, text: &str) {
+        if let Some(stdin) = &mut self.stdin {
+            let _ = stdin.write_all(text.as_bytes());
+        }
+    }
+
+    /// The next line of standard output, without its end; nothing when there are no more.
+    pub(crate) fn hear(&mut self) -> Option<String> {
+        let mut line = String::new();
+        let read = self
+            .stdout
+            .read_line(&mut line)
+            .expect("standard output is UTF-8");
+        (read > 0).then(|| line.trim_end().to_owned())
+    }
+
+    /// Ends the input, and waits for the end; says whether it was a success.
+    pub(crate) fn finish(mut self) -> bool {
+        self.stdin = None;
+        self.child.wait().expect("the binary ends").success()
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        // SIGKILL, unless it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -105,8 +161,9 @@ impl Bench {
 
 /// The input for contexts of one entry.
 pub(crate) fn contexts(weights: &[f64]) -> String {
-    weights
+    let lines: Vec<String> = weights
         .iter()
         .map(|weight| format!("{{\"context\":[{weight}]}}\n"))
-        .collect()
+        .collect();
+    lines.concat()
 }
