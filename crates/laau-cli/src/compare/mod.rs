@@ -25,6 +25,9 @@ use crate::{output, sets};
 /// The episodes on which the time per decision is measured, in one thread.
 const TIMED_EPISODES: usize = 64;
 
+/// So often it is measured; the fastest counts, since other programs only make it slower.
+const TIMED_PASSES: usize = 3;
+
 scope!(CompareScope, "problem", "training");
 
 /// The arguments as they are typed.
@@ -269,9 +272,13 @@ impl Contest {
                     "close other programs",
                 )
             })?;
-        let began = Instant::now();
-        pool.install(|| player.play(&self.setting, &episodes))?;
+        let mut fastest = f64::INFINITY;
+        for _ in 0..TIMED_PASSES {
+            let began = Instant::now();
+            pool.install(|| player.play(&self.setting, &episodes))?;
+            fastest = fastest.min(began.elapsed().as_secs_f64());
+        }
         let decisions = episodes.len() * episodes.horizon();
-        Ok(began.elapsed().as_secs_f64() * 1e6 / decisions as f64)
+        Ok(fastest * 1e6 / decisions as f64)
     }
 }

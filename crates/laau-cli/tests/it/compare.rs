@@ -417,3 +417,26 @@ fn gradients_of_a_model_are_checked_in_both_engines() {
         "error: expected a positive number for --tolerance, found 0\nhint: for example --tolerance 1e-5\n",
     );
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_output_on_a_full_disk_is_told() {
+    let bench = bench();
+    for arguments in [
+        format!("{COMPARE} --quiet --policies equal"),
+        "learn --episodes sets/test.parquet".to_owned(),
+        "learn --episodes sets/test.parquet --format json".to_owned(),
+        "gradcheck --points 1".to_owned(),
+    ] {
+        let words: Vec<&str> = arguments.split_whitespace().collect();
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = command(bench.path(), &words).stdout(full).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{arguments}");
+        assert_eq!(
+            String::from_utf8(output.stderr).unwrap(),
+            "error: standard output: no space left on device\n\
+             hint: what was written is incomplete; make room and run the command again\n",
+            "{arguments}"
+        );
+    }
+}
