@@ -8,6 +8,7 @@ mod data;
 mod decide;
 mod journal;
 mod model;
+mod readme;
 mod support;
 mod train;
 mod usage;
