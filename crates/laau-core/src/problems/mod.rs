@@ -10,6 +10,7 @@
 //! | [`PowerProvisioning`] | any (2) | 2 | linear, varying with the context | diagonal |
 
 mod log_utility;
+mod logarithm;
 mod power;
 mod trading;
 mod vm_allocation;

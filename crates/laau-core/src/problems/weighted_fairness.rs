@@ -1,3 +1,4 @@
+use super::logarithm::ln_normal;
 use super::{expect, expect_non_negative};
 use crate::error::Error;
 use crate::problem::{Dimensions, Problem, SmoothProblem, Structure, validate_problem};
@@ -79,8 +80,15 @@ impl Problem for WeightedFairness {
     }
 
     fn cost_batch(&self, actions: &[f64], contexts: &[f64], costs: &mut [f64]) {
+        let mut irregular = 0_u64;
         for ((cost, x), c) in costs.iter_mut().zip(actions).zip(contexts) {
-            *cost = -c * x.ln();
+            *cost = -c * ln_normal(*x);
+            irregular |= u64::from(!(*x >= f64::MIN_POSITIVE && *x < f64::INFINITY));
+        }
+        if irregular != 0 {
+            for ((cost, x), c) in costs.iter_mut().zip(actions).zip(contexts) {
+                *cost = -c * x.ln();
+            }
         }
     }
 
