@@ -1,6 +1,5 @@
 //! Episodes for experiments, from the embedded workload or a trace.
 
-
 use laau_core::Episodes;
 use laau_data::synthetic::{Generate, Workload};
 use laau_data::{AzureVm, AzureVmOptions, Construction, EpisodeOptions, import};
@@ -48,18 +47,40 @@ impl Source {
         let split = experiment.split();
         match self {
             Self::Synthetic => {
-                let options =
-                    Generate { horizon, construction, seed, budget: experiment.budget, ..Generate::default() };
+                let options = Generate {
+                    horizon,
+                    construction,
+                    seed,
+                    budget: experiment.budget,
+                    ..Generate::default()
+                };
                 let sets = Workload::default().generate_split(split, &options)?;
-                Ok(Sets { train: sets.train, validation: sets.validation, test: sets.test })
+                Ok(Sets {
+                    train: sets.train,
+                    validation: sets.validation,
+                    test: sets.test,
+                })
             }
             Self::Trace(path) => {
-                let trace = AzureVm::open(AzureVmOptions { paths: vec![path.clone()], ..AzureVmOptions::default() })?;
+                let trace = AzureVm::open(AzureVmOptions {
+                    paths: vec![path.clone()],
+                    ..AzureVmOptions::default()
+                })?;
                 let budgets = vec![experiment.budget];
-                let options =
-                    EpisodeOptions { horizon, construction, split, budgets, seed, ..EpisodeOptions::default() };
+                let options = EpisodeOptions {
+                    horizon,
+                    construction,
+                    split,
+                    budgets,
+                    seed,
+                    ..EpisodeOptions::default()
+                };
                 let sets = import(&trace, &options)?;
-                Ok(Sets { train: sets.train, validation: sets.validation, test: sets.test })
+                Ok(Sets {
+                    train: sets.train,
+                    validation: sets.validation,
+                    test: sets.test,
+                })
             }
         }
     }

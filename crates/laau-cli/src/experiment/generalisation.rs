@@ -32,7 +32,12 @@ pub(super) fn run(
     for &construction in &experiment.constructions {
         for &horizon in &experiment.horizons {
             for &seed in seeds {
-                cells.extend(experiment.sizes.iter().map(|&size| (construction, horizon, seed, size)));
+                cells.extend(
+                    experiment
+                        .sizes
+                        .iter()
+                        .map(|&size| (construction, horizon, seed, size)),
+                );
             }
         }
     }
@@ -40,19 +45,28 @@ pub(super) fn run(
         .par_iter()
         .map(|&(construction, horizon, seed, size)| {
             let sets = source.sets(experiment, horizon, construction, seed)?;
-            let few = sets.train.select(&(0..size.min(sets.train.len())).collect::<Vec<_>>());
+            let few = sets
+                .train
+                .select(&(0..size.min(sets.train.len())).collect::<Vec<_>>());
             let outcomes = ["linear", "laau"]
                 .into_iter()
                 .map(|model| Outcome::of(model, experiment, setting, &few, &sets.test, seed))
                 .collect::<Result<_, Failure>>();
-            output::talk(format_args!("  {}, N = {horizon}, n = {size}, seed {seed}", source.name(construction)));
+            output::talk(format_args!(
+                "  {}, N = {horizon}, n = {size}, seed {seed}",
+                source.name(construction)
+            ));
             outcomes
         })
         .collect::<Result<_, _>>()?;
     for ((construction, horizon, seed, size), outcomes) in cells.iter().zip(&results) {
         let data = source.name(*construction);
         for outcome in outcomes {
-            let model = if outcome.model == "laau" { "mlp" } else { outcome.model };
+            let model = if outcome.model == "laau" {
+                "mlp"
+            } else {
+                outcome.model
+            };
             tables.add(
                 "generalisation.csv",
                 "data,model,horizon,episodes,seed,train,test",
@@ -88,24 +102,42 @@ impl Outcome {
         seed: u64,
     ) -> Result<Self, Failure> {
         let Some(spec) = registry::learned_spec(name, setting, few.horizon()) else {
-            return Err(Failure::new(format_args!("unknown model `{name}`"), "use `linear` or `laau`"));
+            return Err(Failure::new(
+                format_args!("unknown model `{name}`"),
+                "use `linear` or `laau`",
+            ));
         };
-        let training = long_enough(experiment.training(seed), few.len());
+        let training = long_enough(&experiment.training(seed), few.len());
         let (model, player) = registry::train_model(name, spec, setting, few, None, &training)?;
         let mean = |episodes| -> Result<f64, Failure> {
             let rollouts = player.play(setting, episodes)?;
             Ok(rollouts.iter().map(Rollout::utility).sum::<f64>() / rollouts.len().max(1) as f64)
         };
-        Ok(Self { model: name, train: mean(few)?, test: mean(test)?, terms: bound_terms(&model, few, seed) })
+        Ok(Self {
+            model: name,
+            train: mean(few)?,
+            test: mean(test)?,
+            terms: bound_terms(&model, few, seed),
+        })
     }
 }
 
 /// Repeats the phases until there are enough gradient steps.
-fn long_enough(training: Training, episodes: usize) -> Training {
+fn long_enough(training: &Training, episodes: usize) -> Training {
     let steps = training.epochs() * episodes.div_ceil(training.batch);
     let factor = LEAST_STEPS.div_ceil(steps.max(1)).max(1);
-    let phases = training.phases.iter().map(|phase| Phase { epochs: phase.epochs * factor, ..*phase }).collect();
-    Training { phases, ..training }
+    let phases = training
+        .phases
+        .iter()
+        .map(|phase| Phase {
+            epochs: phase.epochs * factor,
+            ..*phase
+        })
+        .collect();
+    Training {
+        phases,
+        ..training.clone()
+    }
 }
 
 /// What Prop. 5.3 bounds the Rademacher complexity with.
@@ -138,8 +170,10 @@ fn bound_terms(model: &Model, episodes: &Episodes, seed: u64) -> Vec<(String, f6
         Network::Mlp { hidden, .. } => {
             let inputs = model.statistics.feature_mean.len();
             let outputs = model.spec.dimensions.budgets;
-            let widths: Vec<usize> =
-                std::iter::once(inputs).chain(hidden.iter().copied()).chain(std::iter::once(outputs)).collect();
+            let widths: Vec<usize> = std::iter::once(inputs)
+                .chain(hidden.iter().copied())
+                .chain(std::iter::once(outputs))
+                .collect();
             let mut at = 0;
             let mut product = 1.0;
             let mut terms = Vec::new();
@@ -163,8 +197,15 @@ fn first_step_features(model: &Model, episodes: &Episodes) -> Vec<Vec<f64>> {
     episodes
         .iter()
         .map(|episode| {
-            let raw = episode.budgets().iter().chain(episode.context(0)).chain(std::iter::once(&left));
-            let scaled = raw.zip(&statistics.feature_mean).zip(&statistics.feature_scale).map(|((v, m), s)| (v - m) / s);
+            let raw = episode
+                .budgets()
+                .iter()
+                .chain(episode.context(0))
+                .chain(std::iter::once(&left));
+            let scaled = raw
+                .zip(&statistics.feature_mean)
+                .zip(&statistics.feature_scale)
+                .map(|((v, m), s)| (v - m) / s);
             scaled.chain(std::iter::once(1.0)).collect()
         })
         .collect()
@@ -178,7 +219,9 @@ fn spectral_norm(matrix: &[f64], columns: usize) -> f64 {
         let mut next = vec![0.0; columns];
         for row in matrix.chunks_exact(columns) {
             let product: f64 = row.iter().zip(&vector).map(|(a, v)| a * v).sum();
-            next.iter_mut().zip(row).for_each(|(next, a)| *next += a * product);
+            next.iter_mut()
+                .zip(row)
+                .for_each(|(next, a)| *next += a * product);
         }
         let length = next.iter().map(|v| v * v).sum::<f64>().sqrt();
         if length == 0.0 {
@@ -204,7 +247,7 @@ mod tests {
     #[test]
     fn few_episodes_get_as_many_steps() {
         let steps = |episodes: usize| {
-            let training = long_enough(Training::paper(), episodes);
+            let training = long_enough(&Training::paper(), episodes);
             training.epochs() * episodes.div_ceil(training.batch)
         };
         assert!(steps(50) >= LEAST_STEPS);

@@ -42,7 +42,11 @@ pub(super) fn run(
 
     let mut add = |method: &str, solves: usize, estimate: &[f64]| {
         let error = distance(estimate, &reference) / distance(&vec![0.0; horizon], &reference);
-        tables.add("gradients.csv", "method,solves,relative_error", &[&method, &solves, &error]);
+        tables.add(
+            "gradients.csv",
+            "method,solves,relative_error",
+            &[&method, &solves, &error],
+        );
     };
     let exact = episode_gradient(&mut *setting.solver.clone(), &episode, &prices)?;
     add("KKT differentiation", 2 * horizon, &exact.multipliers);
@@ -56,12 +60,23 @@ pub(super) fn run(
         for _ in 0..directions {
             let direction: Vec<f64> = (0..horizon).map(|_| normal(&mut rng)).collect();
             let moved = |sign: f64| -> Vec<f64> {
-                prices.iter().zip(&direction).map(|(p, d)| (p + sign * SMOOTHING * mean * d).max(1e-9)).collect()
+                prices
+                    .iter()
+                    .zip(&direction)
+                    .map(|(p, d)| (p + sign * SMOOTHING * mean * d).max(1e-9))
+                    .collect()
             };
             let slope = (cost(&moved(1.0))? - cost(&moved(-1.0))?) / (2.0 * SMOOTHING * mean);
-            estimate.iter_mut().zip(&direction).for_each(|(e, d)| *e += slope * d / directions as f64);
+            estimate
+                .iter_mut()
+                .zip(&direction)
+                .for_each(|(e, d)| *e += slope * d / directions as f64);
         }
-        add("zero-order (random directions)", 2 * directions * horizon, &estimate);
+        add(
+            "zero-order (random directions)",
+            2 * directions * horizon,
+            &estimate,
+        );
     }
     Ok(())
 }
@@ -93,7 +108,11 @@ fn reference(prices: &[f64], cost: &mut Cost<'_>) -> Result<Vec<f64>, Failure> {
 }
 
 fn distance(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt()
+    a.iter()
+        .zip(b)
+        .map(|(a, b)| (a - b) * (a - b))
+        .sum::<f64>()
+        .sqrt()
 }
 
 /// A standard normal draw (Box and Muller).

@@ -46,7 +46,10 @@ pub(crate) struct ExperimentArgs {
 pub(crate) fn run(arguments: &ExperimentArgs) -> Result<(), Failure> {
     let experiment = Experiment::load(&arguments.file, arguments.quick)?;
     let name = "weighted-fairness".to_owned();
-    let setting = registry::setting(&ProblemConfig { name, ..ProblemConfig::default() })?;
+    let setting = registry::setting(&ProblemConfig {
+        name,
+        ..ProblemConfig::default()
+    })?;
     let source = arguments.trace.clone().map_or(Source::Synthetic, Source::Trace);
     let mut tables = Tables::new(&arguments.output)?;
     let mut seeds = arguments.seeds.clone();

@@ -86,12 +86,29 @@ fn methods(
             }
         }
         let rate = best.map_or(1e-2, |(_, rate)| rate);
-        lines.push((format!("{name} {rate}"), learn(setting, policy, optimiser, rate, stream, seed)?));
+        lines.push((
+            format!("{name} {rate}"),
+            learn(setting, policy, optimiser, rate, stream, seed)?,
+        ));
     }
     for name in &experiment.policies {
-        let player = registry::fit(name, setting, &sets.train, &sets.validation, &experiment.training(seed))?;
-        let utilities = player.play(setting, stream)?.iter().map(Rollout::utility).collect();
-        let name = if name.starts_with("laau") { format!("{name} trained offline") } else { name.clone() };
+        let player = registry::fit(
+            name,
+            setting,
+            &sets.train,
+            &sets.validation,
+            &experiment.training(seed),
+        )?;
+        let utilities = player
+            .play(setting, stream)?
+            .iter()
+            .map(Rollout::utility)
+            .collect();
+        let name = if name.starts_with("laau") {
+            format!("{name} trained offline")
+        } else {
+            name.clone()
+        };
         lines.push((name, utilities));
     }
     Ok(lines)
@@ -106,11 +123,19 @@ fn learn(
     stream: &Episodes,
     seed: u64,
 ) -> Result<Vec<f64>, Failure> {
-    let Some(spec) = registry::learned_spec(policy, setting, stream.horizon()) else { return Ok(Vec::new()) };
+    let Some(spec) = registry::learned_spec(policy, setting, stream.horizon()) else {
+        return Ok(Vec::new());
+    };
     let first: Vec<usize> = (0..stream.len().min(FIRST_LOOK)).collect();
     let statistics = Statistics::fit(&spec, &mut setting.solver.clone(), &stream.select(&first))?;
     let model = Model::new(spec, statistics, seed)?;
-    let training = OnlineTraining { optimiser, learning_rate, ..OnlineTraining::default() };
-    let run = training.check(model, setting.solver.clone())?.run(stream, &mut ())?;
+    let training = OnlineTraining {
+        optimiser,
+        learning_rate,
+        ..OnlineTraining::default()
+    };
+    let run = training
+        .check(model, setting.solver.clone())?
+        .run(stream, &mut ())?;
     Ok(run.rollouts.iter().map(Rollout::utility).collect())
 }

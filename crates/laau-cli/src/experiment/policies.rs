@@ -26,15 +26,26 @@ pub(super) fn run(
     let mut cells = Vec::new();
     for &construction in &experiment.constructions {
         for &horizon in &experiment.horizons {
-            cells.extend(seeds.iter().map(|&seed| Cell { construction, horizon, seed }));
+            cells.extend(seeds.iter().map(|&seed| Cell {
+                construction,
+                horizon,
+                seed,
+            }));
         }
     }
     let results: Vec<Vec<Played>> = cells
         .par_iter()
         .map(|cell| {
             let played = play(experiment, setting, source, *cell);
-            let Cell { horizon, seed, construction } = *cell;
-            output::talk(format_args!("  {}, N = {horizon}, seed {seed}", source.name(construction)));
+            let Cell {
+                horizon,
+                seed,
+                construction,
+            } = *cell;
+            output::talk(format_args!(
+                "  {}, N = {horizon}, seed {seed}",
+                source.name(construction)
+            ));
             played
         })
         .collect::<Result<_, _>>()?;
@@ -60,11 +71,21 @@ struct Played {
     utilities: Vec<f64>,
 }
 
-fn play(experiment: &Experiment, setting: &Setting, source: &Source, cell: Cell) -> Result<Vec<Played>, Failure> {
-    let Cell { construction, horizon, seed } = cell;
+fn play(
+    experiment: &Experiment,
+    setting: &Setting,
+    source: &Source,
+    cell: Cell,
+) -> Result<Vec<Played>, Failure> {
+    let Cell {
+        construction,
+        horizon,
+        seed,
+    } = cell;
     let sets = source.sets(experiment, horizon, construction, seed)?;
     let training = experiment.training(seed);
-    let optimum = registry::fit("opt", setting, &sets.train, &sets.validation, &training)?.play(setting, &sets.test)?;
+    let optimum =
+        registry::fit("opt", setting, &sets.train, &sets.validation, &training)?.play(setting, &sets.test)?;
     let mut played = Vec::new();
     for name in &experiment.policies {
         let player = registry::fit(name, setting, &sets.train, &sets.validation, &training)?;
@@ -72,7 +93,10 @@ fn play(experiment: &Experiment, setting: &Setting, source: &Source, cell: Cell)
         let mut report = PolicyReport::new(name.as_str(), &rollouts, &sets.test, Some(&optimum));
         report.parameters = player.parameters;
         report.gradients = player.gradients;
-        played.push(Played { report, utilities: rollouts.iter().map(Rollout::utility).collect() });
+        played.push(Played {
+            report,
+            utilities: rollouts.iter().map(Rollout::utility).collect(),
+        });
     }
     Ok(played)
 }
@@ -80,13 +104,33 @@ fn play(experiment: &Experiment, setting: &Setting, source: &Source, cell: Cell)
 impl Played {
     fn export(&self, data: &str, cell: Cell, first_seed: u64, tables: &mut Tables) {
         let Cell { horizon, seed, .. } = cell;
-        let PolicyReport { name, utility, fraction_of_opt, remaining_percent, violations, projections, .. } = &self.report;
+        let PolicyReport {
+            name,
+            utility,
+            fraction_of_opt,
+            remaining_percent,
+            violations,
+            projections,
+            ..
+        } = &self.report;
         let fraction = fraction_of_opt.unwrap_or(f64::NAN);
-        let [remaining] = remaining_percent[..] else { return };
+        let [remaining] = remaining_percent[..] else {
+            return;
+        };
         tables.add(
             "policies.csv",
             "data,horizon,policy,seed,utility,fraction_of_opt,remaining_percent,violations,projections",
-            &[&data, &horizon, name, &seed, utility, &fraction, &remaining, violations, projections],
+            &[
+                &data,
+                &horizon,
+                name,
+                &seed,
+                utility,
+                &fraction,
+                &remaining,
+                violations,
+                projections,
+            ],
         );
         let mut parameters: Vec<(String, f64)> = self.report.parameters.clone().into_iter().collect();
         if let Some(counts) = self.report.gradients {
@@ -102,7 +146,11 @@ impl Played {
         }
         if horizon == DISTRIBUTION_HORIZON && seed == first_seed {
             for (episode, utility) in self.utilities.iter().enumerate() {
-                tables.add("distribution.csv", "data,policy,episode,utility", &[&data, name, &episode, utility]);
+                tables.add(
+                    "distribution.csv",
+                    "data,policy,episode,utility",
+                    &[&data, name, &episode, utility],
+                );
             }
         }
     }

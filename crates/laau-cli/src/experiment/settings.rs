@@ -66,8 +66,9 @@ pub(super) struct Experiment {
 impl Experiment {
     /// Reads a file; its `[quick]` section replaces keys when asked for.
     pub(super) fn load(path: &Path, quick: bool) -> Result<Self, Failure> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| Failure::file(path, &error, "the experiments of the paper are in experiments/"))?;
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            Failure::file(path, &error, "the experiments of the paper are in experiments/")
+        })?;
         let refuse = |error: toml::de::Error| {
             let message = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
             Failure::new(
@@ -85,15 +86,33 @@ impl Experiment {
 
     /// How many episodes there are.
     pub(super) fn split(&self) -> Split {
-        Split { train: self.train, validation: self.validation, test: self.test }
+        Split {
+            train: self.train,
+            validation: self.validation,
+            test: self.test,
+        }
     }
 
     /// The paper's training with this experiment's phases.
     pub(super) fn training(&self, seed: u64) -> Training {
         let paper = Training::paper();
-        let phases: Vec<Phase> =
-            self.phases.iter().map(|&(epochs, learning_rate)| Phase { epochs, learning_rate }).collect();
-        Training { phases: if phases.is_empty() { paper.phases.clone() } else { phases }, seed, ..paper }
+        let phases: Vec<Phase> = self
+            .phases
+            .iter()
+            .map(|&(epochs, learning_rate)| Phase {
+                epochs,
+                learning_rate,
+            })
+            .collect();
+        Training {
+            phases: if phases.is_empty() {
+                paper.phases.clone()
+            } else {
+                phases
+            },
+            seed,
+            ..paper
+        }
     }
 }
 

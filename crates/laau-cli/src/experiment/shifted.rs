@@ -44,7 +44,10 @@ pub(super) fn ood(
         .par_iter()
         .map(|&(construction, target, seed)| {
             let sets = source.sets(experiment, horizon, construction, seed)?;
-            let noise = Shift { seed, ..Shift::default() };
+            let noise = Shift {
+                seed,
+                ..Shift::default()
+            };
             let shifted = shift(&sets.train, &sets.train, target, &noise)?;
             let validation = add_noise(&sets.validation, shifted.mean, shifted.deviation, seed ^ 0x5eed)?;
             let training = experiment.training(seed);
@@ -67,7 +70,10 @@ pub(super) fn ood(
                     sliced: shifted.sliced,
                 });
             }
-            output::talk(format_args!("  {}, d_W = {target}, seed {seed}", source.name(construction)));
+            output::talk(format_args!(
+                "  {}, d_W = {target}, seed {seed}",
+                source.name(construction)
+            ));
             Ok(rows)
         })
         .collect::<Result<_, Failure>>()?;
@@ -77,7 +83,16 @@ pub(super) fn ood(
             tables.add(
                 "ood.csv",
                 "data,target,achieved,sliced,policy,seed,utility,fraction_of_opt",
-                &[&data, target, &row.achieved, &row.sliced, &row.policy, seed, &row.utility, &row.fraction],
+                &[
+                    &data,
+                    target,
+                    &row.achieved,
+                    &row.sliced,
+                    &row.policy,
+                    seed,
+                    &row.utility,
+                    &row.fraction,
+                ],
             );
         }
     }
@@ -98,14 +113,29 @@ pub(super) fn tsne(
         let sets = source.sets(experiment, horizon, construction, seed)?;
         let data = source.name(construction);
         for &target in &experiment.targets {
-            let shifted = shift(&sets.train, &sets.train, target, &Shift { seed, ..Shift::default() })?;
-            let options = TsneOptions { seed, ..TsneOptions::default() };
+            let shifted = shift(
+                &sets.train,
+                &sets.train,
+                target,
+                &Shift {
+                    seed,
+                    ..Shift::default()
+                },
+            )?;
+            let options = TsneOptions {
+                seed,
+                ..TsneOptions::default()
+            };
             for point in embed(&shifted.episodes, &sets.test, &options)? {
                 let set = match point.set {
                     EmbeddedSet::Training => "train",
                     EmbeddedSet::Testing => "test",
                 };
-                tables.add("tsne.csv", "data,target,set,x,y", &[&data, &target, &set, &point.x, &point.y]);
+                tables.add(
+                    "tsne.csv",
+                    "data,target,set,x,y",
+                    &[&data, &target, &set, &point.x, &point.y],
+                );
             }
             output::talk(format_args!("  {data}, d_W = {target}"));
         }

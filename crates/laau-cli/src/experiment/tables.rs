@@ -16,7 +16,10 @@ pub(super) struct Tables {
 impl Tables {
     pub(super) fn new(folder: &Path) -> Result<Self, Failure> {
         std::fs::create_dir_all(folder).map_err(|error| output::cannot_write(folder, &error))?;
-        Ok(Self { folder: folder.to_owned(), texts: BTreeMap::new() })
+        Ok(Self {
+            folder: folder.to_owned(),
+            texts: BTreeMap::new(),
+        })
     }
 
     /// Adds a row; the first one of a table brings its heading. No value contains a comma.

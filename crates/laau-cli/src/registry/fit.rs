@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use laau_baselines::{
-    AvgLtOptions, CeOptions, CrPursuitOptions, DpOptions, DualDescentOptions, EqualOptions, Fitted, HorizonOptions,
-    Mirror, Optimum, RlOptions, Setting, optimum,
+    AvgLtOptions, CeOptions, CrPursuitOptions, DpOptions, DualDescentOptions, EqualOptions, Fitted,
+    HorizonOptions, Mirror, Optimum, RlOptions, Setting, optimum,
 };
 use laau_core::problems::WeightedFairness;
-use laau_core::{Episodes, GradientCounts, Hindsight, Policy, Rollout, Unrolled, rollout_all, rollout_hindsight};
+use laau_core::{
+    Episodes, GradientCounts, Hindsight, Policy, Rollout, Unrolled, rollout_all, rollout_hindsight,
+};
 use laau_net::{Features, Form, Model, ModelSpec, Network, Output, Statistics, Training};
 
 use crate::failure::Failure;
@@ -15,7 +17,18 @@ use crate::suggest;
 
 /// Every policy that can be fitted, in the order of reports.
 pub(crate) const POLICIES: &[&str] = &[
-    "opt", "equal", "avg-lt", "dgd", "mw", "lyapunov", "cr-pursuit", "rl", "ce", "dp", "laau", "laau-history",
+    "opt",
+    "equal",
+    "avg-lt",
+    "dgd",
+    "mw",
+    "lyapunov",
+    "cr-pursuit",
+    "rl",
+    "ce",
+    "dp",
+    "laau",
+    "laau-history",
     "laau-residual",
 ];
 
@@ -51,7 +64,11 @@ enum Kind {
 
 impl Player {
     fn fitted(fitted: Fitted) -> Self {
-        Self { kind: Kind::Online(fitted.policy), parameters: fitted.parameters, gradients: None }
+        Self {
+            kind: Kind::Online(fitted.policy),
+            parameters: fitted.parameters,
+            gradients: None,
+        }
     }
 
     /// Plays all episodes.
@@ -75,7 +92,11 @@ pub(crate) fn fit(
     Ok(Player::fitted(match name {
         "opt" => {
             let kind = Kind::Hindsight(offline_optimum(setting)?);
-            return Ok(Player { kind, parameters: BTreeMap::new(), gradients: None });
+            return Ok(Player {
+                kind,
+                parameters: BTreeMap::new(),
+                gradients: None,
+            });
         }
         "equal" => EqualOptions::default().fit(setting, train, validation)?,
         "avg-lt" => AvgLtOptions::default().fit(setting, train, validation)?,
@@ -93,7 +114,8 @@ pub(crate) fn fit(
                     suggest::hint(name, POLICIES.iter().copied()),
                 ));
             };
-            return train_model(name, spec, setting, train, Some(validation), training).map(|(_, player)| player);
+            return train_model(name, spec, setting, train, Some(validation), training)
+                .map(|(_, player)| player);
         }
     }))
 }
@@ -109,14 +131,24 @@ pub(crate) fn train_model(
 ) -> Result<(Model, Player), Failure> {
     let statistics = Statistics::fit(&spec, &mut setting.solver.clone(), train)?;
     let mut model = Model::new(spec, statistics, training.seed)?;
-    let trained = training.clone().check()?.run(&mut model, &*setting.solver, train, validation, &mut ())?;
+    let trained = training
+        .clone()
+        .check()?
+        .run(&mut model, &*setting.solver, train, validation, &mut ())?;
     let policy = Unrolled::new(name, model.clone(), setting.solver.clone())?;
     let mut parameters = BTreeMap::from([("epochs".to_owned(), trained.history.len() as f64)]);
     if let Some(epoch) = trained.summary.best_epoch {
         parameters.insert("best_epoch".to_owned(), epoch as f64);
     }
     let gradients = Some(trained.summary.gradients);
-    Ok((model, Player { kind: Kind::Online(Box::new(policy)), parameters, gradients }))
+    Ok((
+        model,
+        Player {
+            kind: Kind::Online(Box::new(policy)),
+            parameters,
+            gradients,
+        },
+    ))
 }
 
 /// The model behind a policy's name: the paper's, and the two that see the history.
@@ -125,7 +157,14 @@ pub(crate) fn learned_spec(name: &str, setting: &Setting, horizon: usize) -> Opt
         "laau" => (paper_network(), Features::Paper, Output::Softplus, Form::Plain),
         "laau-history" => (paper_network(), Features::History, Output::Softplus, Form::Plain),
         "laau-residual" => (paper_network(), Features::History, Output::Exp, Form::Residual),
-        "linear" => (Network::Linear { norm_bound: Some(10.0) }, Features::Paper, Output::Softplus, Form::Plain),
+        "linear" => (
+            Network::Linear {
+                norm_bound: Some(10.0),
+            },
+            Features::Paper,
+            Output::Softplus,
+            Form::Plain,
+        ),
         _ => return None,
     };
     Some(ModelSpec {
@@ -140,16 +179,27 @@ pub(crate) fn learned_spec(name: &str, setting: &Setting, horizon: usize) -> Opt
 }
 
 fn paper_network() -> Network {
-    Network::Mlp { hidden: vec![10, 10], spectral_bound: None }
+    Network::Mlp {
+        hidden: vec![10, 10],
+        spectral_bound: None,
+    }
 }
 
 fn rl(training: &Training) -> RlOptions {
     let schedule = training
         .phases
         .iter()
-        .map(|phase| laau_baselines::Phase { epochs: phase.epochs, learning_rate: phase.learning_rate })
+        .map(|phase| laau_baselines::Phase {
+            epochs: phase.epochs,
+            learning_rate: phase.learning_rate,
+        })
         .collect();
-    RlOptions { schedule, batch: training.batch, seed: training.seed, ..RlOptions::default() }
+    RlOptions {
+        schedule,
+        batch: training.batch,
+        seed: training.seed,
+        ..RlOptions::default()
+    }
 }
 
 /// Water-filling where it is exact, an interior point over the horizon elsewhere.
