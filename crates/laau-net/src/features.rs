@@ -15,7 +15,7 @@
 //! where `λ0` is the price at the mean context and the mean budget per step `ρ0`. For weighted fairness this is exactly
 //! `(c_t + r ĉ)/b_t`.
 
-use laau_core::{Episodes, Observation};
+use laau_core::Observation;
 
 use crate::fused::Aligned;
 use crate::model::Model;
@@ -341,88 +341,113 @@ pub(crate) fn observe(
 
 /// What a minibatch's networks see before any budget is known, for all steps that are priced (all but the last).
 ///
-/// The tables are `row × step × lane`: lanes are the episodes of the batch, then padding.
-#[derive(Debug, Clone, Default)]
+/// Lanes are the episodes of the batch, then padding; they come in blocks of `width`, and a table is `step × block × row ×
+/// lane of the block`.
+#[derive(Debug, Clone)]
 pub(crate) struct BatchInputs {
     /// A row per feature. The rows of the budget features, the first ones, are left as they are: they are
     /// [`budget_feature`]s of budgets not yet known.
     pub(crate) features: Aligned,
-    /// A row per budget: the base of the price, in the residual form before its division by `max(b, least)`.
+    /// Of the residual form, a row per budget: the base of the price before its division by `max(b, least)`.
     pub(crate) bases: Aligned,
-    /// A row per context entry, for all steps and the last one, too.
-    contexts: Aligned,
+    horizon: usize,
+    width: usize,
     /// Of each feature.
     normalisation: Vec<(f64, f64)>,
-    reader: LaneReader<{ Self::BLOCK }>,
+    readers: Vec<LaneReader<LANES>>,
 }
 
+/// Lanes that are read side by side; a block is a multiple of it.
+pub(crate) const LANES: usize = 4;
+
 impl BatchInputs {
-    /// Episodes that are read side by side; the number of lanes is a multiple of it.
-    pub(crate) const BLOCK: usize = 4;
+    /// Room for a number of lanes.
+    pub(crate) fn new(spec: &ModelSpec, horizon: usize, lanes: usize, width: usize) -> Self {
+        let size = (horizon - 1) * lanes;
+        Self {
+            features: Aligned::zeros(spec.feature_len() * size),
+            bases: Aligned::zeros(spec.dimensions.budgets * size),
+            horizon,
+            width,
+            normalisation: vec![(0.0, 0.0); spec.feature_len()],
+            readers: vec![LaneReader::default(); lanes / LANES],
+        }
+    }
 
-    /// Fills all tables; they are allocated only when they grow.
+    /// Fills both tables from the contexts of all episodes, `step × episode × entry`.
     #[inline(always)]
-    pub(crate) fn fill(&mut self, model: &Model, episodes: &Episodes, batch: &[usize], lanes: usize) {
-        const BLOCK: usize = BatchInputs::BLOCK;
-        assert_eq!(lanes % BLOCK, 0, "lanes come in blocks");
+    pub(crate) fn fill(&mut self, model: &Model, contexts: &[f64], batch: usize) {
         let (spec, statistics) = (&model.spec, &model.statistics);
-        let (budgets, width) = (spec.dimensions.budgets, spec.dimensions.context);
-        let horizon = episodes.horizon();
-        let steps = horizon - 1;
-        self.features.resize(spec.feature_len() * steps * lanes);
-        self.bases.resize(budgets * steps * lanes);
-        self.contexts.resize(width * horizon * lanes);
-        self.normalisation.clear();
-        self.normalisation
-            .extend((0..spec.feature_len()).map(|j| normalisation(statistics, j)));
-
-        for (lane, &index) in batch.iter().enumerate() {
-            let contexts = episodes.get(index).contexts();
-            for (i, row) in self.contexts.chunks_exact_mut(horizon * lanes).enumerate() {
-                for (step, values) in row.chunks_exact_mut(lanes).enumerate() {
-                    values[lane] = contexts[step * width + i];
+        let context_len = spec.dimensions.context;
+        let (horizon, width) = (self.horizon, self.width);
+        for (j, out) in self.normalisation.iter_mut().enumerate() {
+            *out = normalisation(statistics, j);
+        }
+        let blocks = self.readers.len() * LANES / width;
+        let first = budget_features(spec);
+        let block_size = spec.feature_len() * width;
+        for (index, features) in self.features.chunks_exact_mut(block_size).enumerate() {
+            let (step, block) = (index / blocks, index % blocks);
+            let contexts = &contexts[(step * batch + block * width) * context_len..];
+            let count = width.min(batch - block * width);
+            for entry in 0..context_len {
+                let (slope, offset) = self.normalisation[first + entry];
+                let row = &mut features[(first + entry) * width..][..count];
+                if context_len == 1 {
+                    for (out, value) in row.iter_mut().zip(contexts) {
+                        *out = value * slope + offset;
+                    }
+                } else {
+                    for (out, context) in row.iter_mut().zip(contexts.chunks_exact(context_len)) {
+                        *out = context[entry] * slope + offset;
+                    }
                 }
             }
+            let (slope, offset) = self.normalisation[first + context_len];
+            let share = share_left(horizon - 1 - step, horizon);
+            features[(first + context_len) * width..][..width].fill(share * slope + offset);
         }
-        if spec.form == Form::Plain {
-            for (row, scale) in self
-                .bases
-                .chunks_exact_mut((steps * lanes).max(1))
-                .zip(&statistics.multiplier_scale)
-            {
-                row.fill(*scale);
-            }
+        if spec.features == Features::History || spec.form == Form::Residual {
+            self.fill_from_history(model, contexts, batch);
         }
-        let Self {
-            features,
-            bases,
-            contexts,
-            normalisation,
-            reader,
-        } = self;
-        for start in (0..lanes).step_by(BLOCK) {
-            reader.reset(width);
-            for step in 0..steps {
-                let steps_left = horizon - 1 - step;
-                let context = |i: usize| {
-                    let at = (i * horizon + step) * lanes + start;
-                    block(&contexts[at..at + BLOCK])
-                };
-                reader.push(spec, statistics, context);
-                reader.features(spec, context, share_left(steps_left, horizon), |index, values| {
-                    let (slope, offset) = normalisation[index];
-                    let at = (index * steps + step) * lanes + start;
-                    for (out, value) in features[at..at + BLOCK].iter_mut().zip(values) {
-                        *out = value * slope + offset;
+    }
+
+    /// The part that looks back at the contexts so far.
+    #[inline(always)]
+    fn fill_from_history(&mut self, model: &Model, contexts: &[f64], batch: usize) {
+        let (spec, statistics) = (&model.spec, &model.statistics);
+        let (budgets, context_len) = (spec.dimensions.budgets, spec.dimensions.context);
+        let (horizon, width) = (self.horizon, self.width);
+        for reader in &mut self.readers {
+            reader.reset(context_len);
+        }
+        let per_block = width / LANES;
+        let blocks = self.readers.len() / per_block;
+        let feature_blocks = self.features.chunks_exact_mut(spec.feature_len() * width);
+        let base_blocks = self.bases.chunks_exact_mut(budgets * width);
+        for (index, (features, bases)) in feature_blocks.zip(base_blocks).enumerate() {
+            let (step, block) = (index / blocks, index % blocks);
+            let contexts = &contexts[step * batch * context_len..][..batch * context_len];
+            for part in 0..per_block {
+                let reader = &mut self.readers[block * per_block + part];
+                let first = block * width + part * LANES;
+                reader.push(spec, statistics, |entry: usize| {
+                    lanes_of(contexts, context_len, entry, first)
+                });
+                reader.history(spec, |index, values| {
+                    let (slope, offset) = self.normalisation[index];
+                    let out = &mut features[index * width + part * LANES..][..LANES];
+                    for i in 0..LANES {
+                        out[i] = values[i] * slope + offset;
                     }
                 });
                 if spec.form == Form::Residual {
-                    let level = reader.level_to_come(statistics, steps_left);
+                    let level = reader.level_to_come(statistics, horizon - 1 - step);
                     for m in 0..budgets {
                         let (constant, _) = base_constants(statistics, m);
-                        let at = (m * steps + step) * lanes + start;
-                        for (out, level) in bases[at..at + BLOCK].iter_mut().zip(level) {
-                            *out = constant * level;
+                        let out = &mut bases[m * width + part * LANES..][..LANES];
+                        for i in 0..LANES {
+                            out[i] = constant * level[i];
                         }
                     }
                 }
@@ -431,8 +456,12 @@ impl BatchInputs {
     }
 }
 
-/// A slice of one block as an array.
+/// One context entry of the episodes from `first` on; the last episode again where there are no more.
 #[inline(always)]
-fn block(values: &[f64]) -> [f64; BatchInputs::BLOCK] {
-    std::array::from_fn(|i| values[i])
+fn lanes_of(contexts: &[f64], context_len: usize, entry: usize, first: usize) -> [f64; LANES] {
+    if let (1, Some(values)) = (context_len, contexts.get(first..).and_then(<[f64]>::first_chunk)) {
+        return *values;
+    }
+    let last = contexts.len() / context_len - 1;
+    std::array::from_fn(|i| contexts[(first + i).min(last) * context_len + entry])
 }

@@ -1,6 +1,7 @@
 //! A model: a specification, the statistics it was normalised with, and its weights.
 
 use laau_core::{Multiplier, Observation};
+use pulp::Scalar;
 
 use crate::error::Error;
 use crate::features::{ContextReader, observe};
@@ -119,7 +120,7 @@ impl Multiplier for Model {
             multiplier,
         );
         for (price, base) in multiplier.iter_mut().zip(&scratch.base) {
-            *price = base * self.spec.output.apply(*price).0;
+            *price = base * self.spec.output.apply(Scalar::new(), *price).0;
         }
         self.scratch = scratch;
         match multiplier.iter().position(|price| !price.is_finite()) {

@@ -1,5 +1,8 @@
 //! The network as a function: initial weights, one forward pass, projections.
 
+use std::f64::consts::LOG2_E;
+
+use pulp::Simd;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -169,22 +172,14 @@ const LARGEST_EXPONENT: f64 = 30.0;
 impl Output {
     /// The factor of the price for a network output `z`, and its derivative. It is 1 at `z = 0`.
     #[inline(always)]
-    pub(crate) fn apply(self, z: f64) -> (f64, f64) {
+    pub(crate) fn apply<S: Simd>(self, simd: S, z: S::f64s) -> (S::f64s, S::f64s) {
         match self {
             Self::Softplus => {
-                let (value, slope) = math::softplus(z);
-                (value * std::f64::consts::LOG2_E, slope * std::f64::consts::LOG2_E)
+                let unit = simd.splat_f64s(LOG2_E);
+                let (value, slope) = math::softplus(simd, z);
+                (simd.mul_f64s(value, unit), simd.mul_f64s(slope, unit))
             }
-            Self::Exp => {
-                let held = if z > LARGEST_EXPONENT { LARGEST_EXPONENT } else { z };
-                let held = if held < -LARGEST_EXPONENT {
-                    -LARGEST_EXPONENT
-                } else {
-                    held
-                };
-                let value = math::exp(held);
-                (value, if held == z { value } else { 0.0 })
-            }
+            Self::Exp => math::held_exp(simd, z, LARGEST_EXPONENT),
         }
     }
 }
@@ -194,6 +189,7 @@ mod tests {
     use super::*;
     use laau_core::Dimensions;
     use laau_core::problems::WeightedFairness;
+    use pulp::Scalar;
 
     fn spec(network: Network) -> ModelSpec {
         ModelSpec {
@@ -272,9 +268,9 @@ mod tests {
     #[test]
     fn outputs_are_one_at_zero_and_never_negative() {
         for output in [Output::Softplus, Output::Exp] {
-            assert!((output.apply(0.0).0 - 1.0).abs() < 1e-15);
+            assert!((output.apply(Scalar::new(), 0.0).0 - 1.0).abs() < 1e-15);
             for z in [-1e300, -800.0, -31.0, -1.0, 31.0, 700.0, 1e300] {
-                let (value, slope) = output.apply(z);
+                let (value, slope) = output.apply(Scalar::new(), z);
                 assert!(
                     value >= 0.0 && value.is_finite() && slope >= 0.0,
                     "{output:?} {z}"

@@ -1,11 +1,11 @@
 use std::ops::{Deref, DerefMut};
 
 /// A table of floats that starts at a cache line, so that no vector of it crosses one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Aligned {
     values: Vec<f64>,
     start: usize,
-    len: usize,
+    end: usize,
 }
 
 impl Aligned {
@@ -15,13 +15,10 @@ impl Aligned {
     pub(crate) fn zeros(len: usize) -> Self {
         let values = vec![0.0; len + Self::LINE];
         let start = values.as_ptr().align_offset(Self::LINE_BYTES).min(Self::LINE);
-        Self { values, start, len }
-    }
-
-    /// Gives the table another length, and zeros, if it has not this one already.
-    pub(crate) fn resize(&mut self, len: usize) {
-        if self.len != len {
-            *self = Self::zeros(len);
+        Self {
+            values,
+            start,
+            end: start + len,
         }
     }
 }
@@ -31,20 +28,20 @@ impl Deref for Aligned {
 
     #[inline(always)]
     fn deref(&self) -> &[f64] {
-        &self.values[self.start..][..self.len]
+        &self.values[self.start..self.end]
     }
 }
 
 impl DerefMut for Aligned {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut [f64] {
-        &mut self.values[self.start..][..self.len]
+        &mut self.values[self.start..self.end]
     }
 }
 
 impl Clone for Aligned {
     fn clone(&self) -> Self {
-        let mut copy = Self::zeros(self.len);
+        let mut copy = Self::zeros(self.len());
         copy.copy_from_slice(self);
         copy
     }

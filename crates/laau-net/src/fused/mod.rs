@@ -3,18 +3,19 @@
 mod aligned;
 mod kernel;
 mod pass;
+mod workspace;
 
 use laau_core::{Differentiate, Dimensions, Episodes, Error as CoreError};
 use pulp::{Arch, Simd, WithSimd};
 
 use crate::engine::{BatchResult, Engine};
 use crate::error::Error;
-use crate::features::BatchInputs;
 use crate::model::Model;
 use crate::spec::ModelSpec;
 
 pub(crate) use aligned::Aligned;
-use pass::{Pass, Workspace};
+use pass::Pass;
+use workspace::Workspace;
 
 /// The engine for MLP and linear models: no graph, and no allocation once a batch size has been seen.
 ///
@@ -23,6 +24,7 @@ use pass::{Pass, Workspace};
 pub struct FusedEngine {
     solver: Box<dyn Differentiate>,
     spec: ModelSpec,
+    parameters: usize,
     arch: Arch,
     vector: usize,
     workspace: Workspace,
@@ -43,11 +45,12 @@ impl FusedEngine {
             });
         }
         let arch = Arch::new();
-        let vector = arch.dispatch(VectorLength).max(BatchInputs::BLOCK);
+        let vector = arch.dispatch(VectorLength);
         let workspace = Workspace::new(&*solver, spec, spec.horizon, batch_size, vector);
         Ok(Self {
             solver,
             spec: spec.clone(),
+            parameters: spec.parameter_len(),
             arch,
             vector,
             workspace,
@@ -68,7 +71,7 @@ impl FusedEngine {
             });
         }
         let Dimensions { budgets, context, .. } = self.spec.dimensions;
-        let parameters = self.spec.parameter_len();
+        let parameters = self.parameters;
         let largest = batch.iter().max().map_or(0, |index| index + 1);
         for (what, expected, found) in [
             ("a context", context, episodes.context_len()),

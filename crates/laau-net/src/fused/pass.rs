@@ -13,160 +13,17 @@
 //! The weights' gradients are contracted after the recursion, over all steps and lanes at once.
 
 use laau_core::{
-    Differentiate, Dimensions, Episodes, Error as CoreError, Exactness, GradientCounts, Gradients, Queries,
-    Solutions,
+    Differentiate, Dimensions, Episodes, Error as CoreError, Exactness, GradientCounts, Queries,
 };
 use pulp::{Simd, WithSimd};
 
-use super::aligned::Aligned;
-use super::kernel::{Matrix, Slot, contraction, product, transpose};
+use super::kernel::{Row, contraction, pack, partial_row, product, rows, rows_mut};
+use super::workspace::{Workspace, from_lanes, to_lanes};
 use crate::engine::BatchResult;
 use crate::error::Error;
-use crate::features::{BatchInputs, base_constants, budget_feature, budget_features};
+use crate::features::{base_constants, budget_feature, budget_features};
 use crate::model::Model;
-use crate::spec::{Form, ModelSpec};
-
-/// The memory of a minibatch of one size.
-///
-/// Tables of the network are `row × step × lane` over the priced steps; tables of the layer are `step × episode × value`
-/// over all steps, as its traits want them.
-pub(super) struct Workspace {
-    horizon: usize,
-    batch: usize,
-    lanes: usize,
-    layers: Vec<Layer>,
-    inputs: BatchInputs,
-    /// The output of each layer but the last, after its rectifiers.
-    hidden: Vec<Aligned>,
-    /// The gradient in the output of each layer, before its rectifiers.
-    deltas: Vec<Aligned>,
-    /// The gradient in the budget features of the current step.
-    input_deltas: Aligned,
-    /// The transposes of all weight matrices; of the first, the part of the budget features.
-    transposes: Vec<Aligned>,
-    /// `z`, a row per budget.
-    outputs: Aligned,
-    /// `dλ/dz` and `dλ/db`, a row per budget.
-    slopes: Aligned,
-    budget_slopes: Aligned,
-    /// `b` of the current step, forward `λ` and backward `p`, and `dL/dλ`: `budget × lane`.
-    remaining: Aligned,
-    prices: Aligned,
-    multiplier_gradient: Aligned,
-    /// The layer's side.
-    contexts: Vec<f64>,
-    multipliers: Vec<f64>,
-    available: Vec<f64>,
-    reserves: Vec<f64>,
-    least: Vec<f64>,
-    solutions: Vec<Solutions>,
-    gradients: Gradients,
-    upstream: Vec<f64>,
-    rows: Vec<f64>,
-    costs: Vec<f64>,
-    scratch: Vec<f64>,
-}
-
-/// A dense layer and the place of its parameters.
-#[derive(Clone, Copy)]
-struct Layer {
-    inputs: usize,
-    outputs: usize,
-    start: usize,
-}
-
-impl Layer {
-    fn matrix(self, parameters: &[f64]) -> Matrix<'_> {
-        Matrix {
-            values: &parameters[self.start..][..self.inputs * self.outputs],
-            rows: self.inputs,
-            columns: self.outputs,
-        }
-    }
-
-    fn bias(self, parameters: &[f64]) -> &[f64] {
-        &parameters[self.start + self.inputs * self.outputs..][..self.outputs]
-    }
-}
-
-impl Workspace {
-    pub(super) fn new(
-        solver: &dyn Differentiate,
-        spec: &ModelSpec,
-        horizon: usize,
-        batch: usize,
-        vector: usize,
-    ) -> Self {
-        let dimensions = spec.dimensions;
-        let Dimensions {
-            actions: d,
-            budgets: m,
-            context,
-        } = dimensions;
-        let lanes = batch.next_multiple_of(vector);
-        let width = (horizon - 1) * lanes;
-        let mut start = 0;
-        let layers: Vec<Layer> = spec
-            .layers()
-            .into_iter()
-            .map(|(inputs, outputs)| {
-                let layer = Layer {
-                    inputs,
-                    outputs,
-                    start,
-                };
-                start += (inputs + 1) * outputs;
-                layer
-            })
-            .collect();
-        // No budget runs out in the padding.
-        let mut remaining = Aligned::zeros(m * lanes);
-        remaining.fill(1.0);
-        let table = |layer: &Layer| Aligned::zeros(layer.outputs * width);
-        let problem = solver.problem();
-        let mut reserves = vec![0.0; horizon * m];
-        for (step, reserve) in reserves.chunks_exact_mut(m).enumerate() {
-            problem.reserve(horizon - 1 - step, reserve);
-        }
-        let mut least = vec![0.0; m];
-        problem.least_usage(&mut least);
-        Self {
-            horizon,
-            batch,
-            lanes,
-            inputs: BatchInputs::default(),
-            hidden: layers[..layers.len() - 1].iter().map(table).collect(),
-            deltas: layers.iter().map(table).collect(),
-            input_deltas: Aligned::zeros(budget_features(spec) * lanes),
-            transposes: layers
-                .iter()
-                .map(|layer| Aligned::zeros(layer.inputs * layer.outputs))
-                .collect(),
-            outputs: Aligned::zeros(m * width),
-            slopes: Aligned::zeros(m * width),
-            budget_slopes: Aligned::zeros(m * width),
-            remaining,
-            prices: Aligned::zeros(m * lanes),
-            multiplier_gradient: Aligned::zeros(m * lanes),
-            contexts: vec![0.0; horizon * batch * context],
-            multipliers: vec![0.0; horizon * batch * m],
-            available: vec![0.0; horizon * batch * m],
-            reserves,
-            least,
-            solutions: (0..horizon).map(|_| Solutions::new(dimensions, batch)).collect(),
-            gradients: Gradients::new(dimensions, batch),
-            upstream: vec![0.0; batch * d],
-            rows: vec![0.0; batch * m],
-            costs: vec![0.0; batch],
-            scratch: Vec::new(),
-            layers,
-        }
-    }
-
-    pub(super) fn fits(&self, horizon: usize, batch: usize) -> bool {
-        self.horizon == horizon && self.batch == batch
-    }
-}
+use crate::spec::{Form, Output};
 
 /// A minibatch to be played and differentiated.
 pub(super) struct Pass<'a> {
@@ -182,82 +39,120 @@ impl WithSimd for Pass<'_> {
     type Output = Result<BatchResult, Error>;
 
     #[inline(always)]
-    fn with_simd<S: Simd>(mut self, simd: S) -> Self::Output {
-        self.prepare();
-        let cost = self.forward(simd)?;
-        let counts = self.backward(simd)?;
-        self.contract(simd);
-        let steps = (self.batch.len() * self.workspace.horizon) as f64;
+    fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
+        match self.workspace.width / S::F64_LANES {
+            1 => self.run::<S, 1>(simd),
+            2 => self.run::<S, 2>(simd),
+            3 => self.run::<S, 3>(simd),
+            _ => self.run::<S, 4>(simd),
+        }
+    }
+}
+
+impl Pass<'_> {
+    #[inline(always)]
+    fn run<S: Simd, const B: usize>(mut self, simd: S) -> Result<BatchResult, Error> {
+        self.prepare::<S, B>();
+        let cost = self.forward::<S, B>(simd)?;
+        let counts = self.backward::<S, B>(simd)?;
+        self.contract::<S, B>(simd);
+        let steps = (self.workspace.batch * self.workspace.horizon) as f64;
         Ok(BatchResult {
             loss: cost / steps,
             counts,
         })
     }
-}
 
-impl Pass<'_> {
     /// Everything that does not depend on the actions.
     #[inline(always)]
-    fn prepare(&mut self) {
+    fn prepare<S: Simd, const B: usize>(&mut self) {
         let work = &mut *self.workspace;
-        let context = self.model.spec.dimensions.context;
-        work.inputs
-            .fill(self.model, self.episodes, self.batch, work.lanes);
+        let Dimensions {
+            budgets: m, context, ..
+        } = self.model.spec.dimensions;
+        let stride = work.batch * context;
         for (row, &index) in self.batch.iter().enumerate() {
             let episode = self.episodes.get(index);
-            for (step, values) in episode.contexts().chunks_exact(context).enumerate() {
-                work.contexts[(step * work.batch + row) * context..][..context].copy_from_slice(values);
+            let contexts = work.contexts.chunks_exact_mut(stride);
+            if context == 1 {
+                for (value, out) in episode.contexts().iter().zip(contexts) {
+                    out[row] = *value;
+                }
+            } else {
+                for (values, out) in episode.contexts().chunks_exact(context).zip(contexts) {
+                    out[row * context..][..context].copy_from_slice(values);
+                }
             }
-            for (i, budget) in episode.budgets().iter().enumerate() {
-                work.remaining[i * work.lanes + row] = *budget;
-            }
+            work.rows[row * m..][..m].copy_from_slice(episode.budgets());
         }
-        for (index, (layer, out)) in work.layers.iter().zip(&mut work.transposes).enumerate() {
-            let mut matrix = layer.matrix(&self.model.parameters);
-            if index == 0 {
-                matrix.rows = budget_features(&self.model.spec);
-            }
-            transpose(matrix, out);
+        to_lanes(
+            &work.rows[..self.batch.len() * m],
+            m,
+            work.width,
+            &mut work.remaining,
+        );
+        // From here on the padding uses nothing.
+        work.rows.fill(0.0);
+        work.inputs.fill(self.model, &work.contexts, work.batch);
+        for (index, layer) in work.layers.iter_mut().enumerate() {
+            let matrix = layer.matrix(&self.model.parameters);
+            let (inputs, outputs) = (layer.inputs, layer.outputs);
+            pack::<S, B>((inputs, outputs), (outputs, 1), matrix, &mut layer.forward);
+            // Of the first layer's inputs, only the budget features want a gradient.
+            let wanted = if index == 0 {
+                budget_features(&self.model.spec)
+            } else {
+                inputs
+            };
+            pack::<S, B>((outputs, wanted), (1, outputs), matrix, &mut layer.backward);
         }
     }
 
     /// Plays all steps; returns the total cost.
     #[inline(always)]
-    fn forward<S: Simd>(&mut self, simd: S) -> Result<f64, Error> {
-        let dimensions = self.model.spec.dimensions;
+    fn forward<S: Simd, const B: usize>(&mut self, simd: S) -> Result<f64, Error> {
         let Dimensions {
             budgets: m, context, ..
-        } = dimensions;
+        } = self.model.spec.dimensions;
         let mut total = 0.0;
         for step in 0..self.workspace.horizon {
-            let last = step + 1 == self.workspace.horizon;
-            if !last {
-                self.price(simd, step);
+            if step + 1 < self.workspace.horizon {
+                self.price::<S, B>(simd, step);
             }
             let work = &mut *self.workspace;
-            let (batch, lanes) = (work.batch, work.lanes);
-            let multipliers = &mut work.multipliers[step * batch * m..][..batch * m];
-            if last {
-                multipliers.fill(0.0);
-            }
-            let available = &mut work.available[step * batch * m..][..batch * m];
+            let rows = work.batch * m;
+            let lanes = work.remaining.len();
+            let multipliers = &mut work.multipliers[step * lanes..][..rows];
             let reserve = &work.reserves[step * m..][..m];
-            for i in 0..m {
-                let (reserve, least) = (reserve[i], work.least[i]);
-                let remaining = &work.remaining[i * lanes..][..batch];
-                for (out, b) in available[i..].iter_mut().step_by(m).zip(remaining) {
-                    let left = b - reserve;
-                    // Plain floats may fall short of the least usage by a last bit; only a ledger is exact.
-                    *out = if left > least { left } else { least };
+            // Plain floats may fall short of the least usage by a last bit; only a ledger is exact.
+            if m == 1 {
+                let reserve = simd.splat_f64s(reserve[0]);
+                let least = simd.splat_f64s(work.least[0]);
+                let available = S::as_mut_simd_f64s(&mut work.available[step * lanes..][..lanes]).0;
+                for (out, b) in available.iter_mut().zip(S::as_simd_f64s(&work.remaining).0) {
+                    *out = simd.max_f64s(simd.sub_f64s(*b, reserve), least);
+                }
+            } else {
+                if step + 1 < work.horizon {
+                    from_lanes(&work.passed, m, work.width, multipliers);
+                    // The padding uses nothing.
+                    work.passed.fill(0.0);
+                }
+                let available = &mut work.available[step * lanes..][..rows];
+                from_lanes(&work.remaining, m, work.width, available);
+                for available in available.chunks_exact_mut(m) {
+                    for i in 0..m {
+                        available[i] = (available[i] - reserve[i]).max(work.least[i]);
+                    }
                 }
             }
-            let contexts = &work.contexts[step * batch * context..][..batch * context];
+            let contexts = &work.contexts[step * work.batch * context..][..work.batch * context];
             let solutions = &mut work.solutions[step];
             self.solver.solve_batch(
                 Queries {
                     contexts,
                     multipliers,
-                    remaining: available,
+                    remaining: &work.available[step * lanes..][..rows],
                 },
                 solutions,
             )?;
@@ -270,12 +165,16 @@ impl Pass<'_> {
             let problem = self.solver.problem();
             problem.cost_batch(solutions.actions(), contexts, &mut work.costs);
             total += work.costs.iter().sum::<f64>();
-            problem.usage_batch(solutions.actions(), contexts, &mut work.rows);
-            for i in 0..m {
-                let remaining = &mut work.remaining[i * lanes..][..batch];
-                for (b, used) in remaining.iter_mut().zip(work.rows[i..].iter().step_by(m)) {
-                    *b -= used;
-                }
+            problem.usage_batch(solutions.actions(), contexts, &mut work.rows[..rows]);
+            let usage = if m == 1 {
+                &work.rows
+            } else {
+                to_lanes(&work.rows[..rows], m, work.width, &mut work.passed);
+                &work.passed
+            };
+            let usage = S::as_simd_f64s(usage).0;
+            for (b, used) in S::as_mut_simd_f64s(&mut work.remaining).0.iter_mut().zip(usage) {
+                *b = simd.sub_f64s(*b, *used);
             }
         }
         Ok(total)
@@ -283,126 +182,124 @@ impl Pass<'_> {
 
     /// The prices of one step.
     #[inline(always)]
-    fn price<S: Simd>(&mut self, simd: S, step: usize) {
+    fn price<S: Simd, const B: usize>(&mut self, simd: S, step: usize) {
         let model = self.model;
         let work = &mut *self.workspace;
         let (spec, statistics) = (&model.spec, &model.statistics);
-        let (m, lanes, batch) = (spec.dimensions.budgets, work.lanes, work.batch);
-        let steps = work.horizon - 1;
-        let vectors = lanes / S::F64_LANES;
-        let slot = step_slot(steps, vectors, step);
-
-        for j in 0..budget_features(spec) {
-            let (slope, offset) = budget_feature(statistics, m, j, steps - step);
-            let feature = &mut work.inputs.features[(j * steps + step) * lanes..][..lanes];
-            let remaining = &work.remaining[(j % m) * lanes..][..lanes];
-            for (out, b) in feature.iter_mut().zip(remaining) {
-                *out = slope * b + offset;
-            }
-        }
+        let (m, width, blocks) = (spec.dimensions.budgets, work.width, work.blocks);
+        let steps_left = work.horizon - 1 - step;
         let count = work.layers.len();
-        for (index, layer) in work.layers.iter().enumerate() {
-            let (before, after) = work.hidden.split_at_mut(index);
-            let input: &[f64] = match before.last() {
-                Some(hidden) => hidden,
-                None => &work.inputs.features,
-            };
-            let input = S::as_simd_f64s(input).0;
-            let (matrix, bias) = (layer.matrix(&model.parameters), layer.bias(&model.parameters));
-            if index + 1 < count {
-                let zero = simd.splat_f64s(0.0);
-                let out = S::as_mut_simd_f64s(&mut after[0]).0;
-                product(
-                    simd,
-                    matrix,
-                    Some(bias),
-                    vectors,
-                    (input, slot),
-                    (out, slot),
-                    |_, sum| simd.max_f64s(sum, zero),
-                );
-            } else {
-                let out = S::as_mut_simd_f64s(&mut work.outputs).0;
-                product(
-                    simd,
-                    matrix,
-                    Some(bias),
-                    vectors,
-                    (input, slot),
-                    (out, slot),
-                    |_, sum| sum,
-                );
-            }
-        }
+        let zero = simd.splat_f64s(0.0);
 
-        let multipliers = &mut work.multipliers[step * batch * m..][..batch * m];
-        for i in 0..m {
-            let at = (i * steps + step) * lanes;
-            let z = &work.outputs[at..][..lanes];
-            let base = &work.inputs.bases[at..][..lanes];
-            let slopes = &mut work.slopes[at..][..lanes];
-            let budget_slopes = &mut work.budget_slopes[at..][..lanes];
-            let remaining = &work.remaining[i * lanes..][..lanes];
-            let prices = &mut work.prices[i * lanes..][..lanes];
-            match spec.form {
-                Form::Plain => {
-                    for k in 0..lanes {
-                        let (value, slope) = spec.output.apply(z[k]);
-                        prices[k] = base[k] * value;
-                        slopes[k] = base[k] * slope;
-                    }
-                }
-                Form::Residual => {
-                    let (_, least) = base_constants(statistics, i);
-                    for k in 0..lanes {
-                        let b = if remaining[k] > least { remaining[k] } else { least };
-                        let base = base[k] / b;
-                        let (value, slope) = spec.output.apply(z[k]);
-                        prices[k] = base * value;
-                        slopes[k] = base * slope;
-                        budget_slopes[k] = if remaining[k] > least { -prices[k] / b } else { 0.0 };
-                    }
+        for block in 0..blocks {
+            let at = step * blocks + block;
+            let remaining = &work.remaining[block * m * width..][..m * width];
+            let features = work.layers[0].inputs * width;
+            let features = &mut work.inputs.features[at * features..][..features];
+            let budgets = rows::<S, B>(remaining);
+            for (j, out) in rows_mut::<S, B>(features)[..budget_features(spec)]
+                .iter_mut()
+                .enumerate()
+            {
+                let (slope, offset) = budget_feature(statistics, m, j, steps_left);
+                let (slope, offset) = (simd.splat_f64s(slope), simd.splat_f64s(offset));
+                for v in 0..B {
+                    out[v] = simd.mul_add_e_f64s(slope, budgets[j % m][v], offset);
                 }
             }
-            for (out, price) in multipliers[i..].iter_mut().step_by(m).zip(prices.iter()) {
-                *out = *price;
+            let mut input: &[f64] = features;
+            for (index, layer) in work.layers.iter_mut().enumerate() {
+                let size = layer.outputs * width;
+                let out = &mut layer.outcome[at * size..][..size];
+                let rectified = index + 1 < count;
+                product::<S, B>(
+                    simd,
+                    &layer.forward,
+                    Some(&model.parameters[layer.bias.clone()]),
+                    rows::<S, B>(input),
+                    None,
+                    rows_mut::<S, B>(out),
+                    |sum, _| if rectified { simd.max_f64s(sum, zero) } else { sum },
+                );
+                input = out;
+            }
+            let size = m * width;
+            // With one budget, straight to where the layer reads them.
+            let prices = if m == 1 {
+                &mut work.multipliers[at * width..][..width]
+            } else {
+                &mut work.passed[block * size..][..size]
+            };
+            let z = rows::<S, B>(input);
+            let bases = rows::<S, B>(&work.inputs.bases[at * size..][..size]);
+            let slopes = rows_mut::<S, B>(&mut work.slopes[at * size..][..size]);
+            let budget_slopes = rows_mut::<S, B>(&mut work.budget_slopes[at * size..][..size]);
+            let prices = rows_mut::<S, B>(prices);
+            for i in 0..m {
+                let (value, slope) = outputs::<S, B>(simd, spec.output, &z[i]);
+                match spec.form {
+                    Form::Plain => {
+                        let base = simd.splat_f64s(statistics.multiplier_scale[i]);
+                        for v in 0..B {
+                            prices[i][v] = simd.mul_f64s(base, value[v]);
+                            slopes[i][v] = simd.mul_f64s(base, slope[v]);
+                        }
+                    }
+                    Form::Residual => {
+                        let (_, least) = base_constants(statistics, i);
+                        let (least, one) = (simd.splat_f64s(least), simd.splat_f64s(1.0));
+                        for v in 0..B {
+                            let b = budgets[i][v];
+                            let inverse = simd.div_f64s(one, simd.max_f64s(b, least));
+                            let base = simd.mul_f64s(bases[i][v], inverse);
+                            let price = simd.mul_f64s(base, value[v]);
+                            let falling = simd.neg_f64s(simd.mul_f64s(price, inverse));
+                            prices[i][v] = price;
+                            slopes[i][v] = simd.mul_f64s(base, slope[v]);
+                            budget_slopes[i][v] =
+                                simd.select_f64s(simd.greater_than_f64s(b, least), falling, zero);
+                        }
+                    }
+                }
             }
         }
     }
 
     /// Carries the gradient back to the first step, and leaves every layer's deltas behind.
     #[inline(always)]
-    fn backward<S: Simd>(&mut self, simd: S) -> Result<GradientCounts, Error> {
-        let dimensions = self.model.spec.dimensions;
+    fn backward<S: Simd, const B: usize>(&mut self, simd: S) -> Result<GradientCounts, Error> {
         let Dimensions {
             budgets: m, context, ..
-        } = dimensions;
+        } = self.model.spec.dimensions;
         let mut counts = GradientCounts::default();
         let scale = 1.0 / (self.workspace.batch * self.workspace.horizon) as f64;
         self.workspace.prices.fill(0.0);
+        // What the forward pass left in the padding must not reach the weights.
+        self.workspace.passed.fill(0.0);
         for step in (0..self.workspace.horizon).rev() {
             let work = &mut *self.workspace;
-            let (batch, lanes) = (work.batch, work.lanes);
+            let rows = work.batch * m;
+            let lanes = work.remaining.len();
             let solutions = &work.solutions[step];
-            let contexts = &work.contexts[step * batch * context..][..batch * context];
-            for i in 0..m {
-                let prices = &work.prices[i * lanes..][..batch];
-                for (out, price) in work.rows[i..].iter_mut().step_by(m).zip(prices) {
-                    *out = *price;
-                }
-            }
+            let contexts = &work.contexts[step * work.batch * context..][..work.batch * context];
+            let prices = if m == 1 {
+                &work.prices[..rows]
+            } else {
+                from_lanes(&work.prices, m, work.width, &mut work.rows[..rows]);
+                &work.rows[..rows]
+            };
             self.solver.problem().step_pullback_batch(
                 solutions.actions(),
                 contexts,
-                &work.rows,
+                prices,
                 scale,
-                &mut work.scratch,
+                &mut work.jacobian,
                 &mut work.upstream,
             );
             let queries = Queries {
                 contexts,
-                multipliers: &work.multipliers[step * batch * m..][..batch * m],
-                remaining: &work.available[step * batch * m..][..batch * m],
+                multipliers: &work.multipliers[step * lanes..][..rows],
+                remaining: &work.available[step * lanes..][..rows],
             };
             self.solver
                 .pullback_batch(queries, solutions, &work.upstream, &mut work.gradients)?;
@@ -413,25 +310,26 @@ impl Pass<'_> {
                 .filter(|exactness| **exactness == Exactness::Exact)
                 .count();
             counts.exact += exact as u64;
-            counts.approximate += (batch - exact) as u64;
-            for i in 0..m {
-                let prices = &mut work.prices[i * lanes..][..batch];
-                for (price, gradient) in prices
-                    .iter_mut()
-                    .zip(work.gradients.remaining[i..].iter().step_by(m))
-                {
+            counts.approximate += (work.batch - exact) as u64;
+            if m == 1 {
+                let (width, gradient) = (work.width, &work.gradients.remaining);
+                for (block, price) in rows_mut::<S, B>(&mut work.prices).iter_mut().enumerate() {
+                    let gradient = partial_row::<S, B>(simd, &gradient[block * width..]);
+                    for v in 0..B {
+                        price[v] = simd.add_f64s(price[v], gradient[v]);
+                    }
+                }
+            } else {
+                to_lanes(&work.gradients.remaining, m, work.width, &mut work.passed);
+                for (price, gradient) in work.prices.iter_mut().zip(&*work.passed) {
                     *price += gradient;
                 }
-                let out = &mut work.multiplier_gradient[i * lanes..][..batch];
-                for (out, gradient) in out
-                    .iter_mut()
-                    .zip(work.gradients.multipliers[i..].iter().step_by(m))
-                {
-                    *out = *gradient;
-                }
             }
-            if step + 1 < self.workspace.horizon {
-                self.unprice(simd, step);
+            if step + 1 < work.horizon {
+                if m > 1 {
+                    to_lanes(&work.gradients.multipliers, m, work.width, &mut work.passed);
+                }
+                self.unprice::<S, B>(simd, step);
             }
         }
         Ok(counts)
@@ -439,105 +337,108 @@ impl Pass<'_> {
 
     /// From the gradient in the prices of one step to the gradient in its budgets.
     #[inline(always)]
-    fn unprice<S: Simd>(&mut self, simd: S, step: usize) {
-        let model = self.model;
+    fn unprice<S: Simd, const B: usize>(&mut self, simd: S, step: usize) {
         let work = &mut *self.workspace;
-        let (spec, statistics) = (&model.spec, &model.statistics);
-        let (m, lanes) = (spec.dimensions.budgets, work.lanes);
-        let steps = work.horizon - 1;
-        let vectors = lanes / S::F64_LANES;
-        let slot = step_slot(steps, vectors, step);
+        let (spec, statistics) = (&self.model.spec, &self.model.statistics);
+        let (m, width, blocks) = (spec.dimensions.budgets, work.width, work.blocks);
+        let steps_left = work.horizon - 1 - step;
         let last = work.layers.len() - 1;
-
-        for i in 0..m {
-            let at = (i * steps + step) * lanes;
-            let gradient = &work.multiplier_gradient[i * lanes..][..lanes];
-            let slopes = &work.slopes[at..][..lanes];
-            let deltas = &mut work.deltas[last][at..][..lanes];
-            for k in 0..lanes {
-                deltas[k] = gradient[k] * slopes[k];
-            }
-            if spec.form == Form::Residual {
-                let budget_slopes = &work.budget_slopes[at..][..lanes];
-                let prices = &mut work.prices[i * lanes..][..lanes];
-                for k in 0..lanes {
-                    prices[k] += gradient[k] * budget_slopes[k];
+        let zero = simd.splat_f64s(0.0);
+        for block in 0..blocks {
+            let at = step * blocks + block;
+            let size = m * width;
+            let slopes = rows::<S, B>(&work.slopes[at * size..][..size]);
+            let budget_slopes = rows::<S, B>(&work.budget_slopes[at * size..][..size]);
+            let prices = rows_mut::<S, B>(&mut work.prices[block * size..][..size]);
+            let deltas = rows_mut::<S, B>(&mut work.layers[last].deltas[at * size..][..size]);
+            for i in 0..m {
+                // With one budget, straight from where the layer wrote it.
+                let gradient = if m == 1 {
+                    partial_row::<S, B>(simd, &work.gradients.multipliers[block * width..])
+                } else {
+                    rows::<S, B>(&work.passed)[block * m + i]
+                };
+                for v in 0..B {
+                    deltas[i][v] = simd.mul_f64s(gradient[v], slopes[i][v]);
+                }
+                if spec.form == Form::Residual {
+                    for v in 0..B {
+                        prices[i][v] = simd.mul_add_e_f64s(gradient[v], budget_slopes[i][v], prices[i][v]);
+                    }
                 }
             }
-        }
-        let zero = simd.splat_f64s(0.0);
-        for index in (1..=last).rev() {
-            let layer = work.layers[index];
-            let transposed = Matrix {
-                values: &work.transposes[index],
-                rows: layer.outputs,
-                columns: layer.inputs,
-            };
-            let (before, after) = work.deltas.split_at_mut(index);
-            let hidden = S::as_simd_f64s(&work.hidden[index - 1]).0;
-            let out = S::as_mut_simd_f64s(&mut before[index - 1]).0;
-            let delta = S::as_simd_f64s(&after[0]).0;
-            product(
+            for index in (1..=last).rev() {
+                let (before, after) = work.layers.split_at_mut(index);
+                let (lower, upper) = (&mut before[index - 1], &after[0]);
+                let (size, upper_size) = (lower.outputs * width, upper.outputs * width);
+                product::<S, B>(
+                    simd,
+                    &upper.backward,
+                    None,
+                    rows::<S, B>(&upper.deltas[at * upper_size..][..upper_size]),
+                    Some(rows::<S, B>(&lower.outcome[at * size..][..size])),
+                    rows_mut::<S, B>(&mut lower.deltas[at * size..][..size]),
+                    |sum, active| simd.select_f64s(simd.greater_than_f64s(active, zero), sum, zero),
+                );
+            }
+            let first = &work.layers[0];
+            let size = first.outputs * width;
+            product::<S, B>(
                 simd,
-                transposed,
+                &first.backward,
                 None,
-                vectors,
-                (delta, slot),
-                (out, slot),
-                |at, sum| simd.select_f64s(simd.greater_than_f64s(hidden[at], zero), sum, zero),
+                rows::<S, B>(&first.deltas[at * size..][..size]),
+                None,
+                rows_mut::<S, B>(&mut work.input_deltas),
+                |sum, _| sum,
             );
-        }
-        let of_budgets = Matrix {
-            values: &work.transposes[0],
-            rows: work.layers[0].outputs,
-            columns: budget_features(spec),
-        };
-        let one_step = Slot {
-            stride: vectors,
-            start: 0,
-        };
-        let delta = S::as_simd_f64s(&work.deltas[0]).0;
-        let out = S::as_mut_simd_f64s(&mut work.input_deltas).0;
-        product(
-            simd,
-            of_budgets,
-            None,
-            vectors,
-            (delta, slot),
-            (out, one_step),
-            |_, sum| sum,
-        );
-        for j in 0..budget_features(spec) {
-            let (slope, _) = budget_feature(statistics, m, j, steps - step);
-            let prices = &mut work.prices[(j % m) * lanes..][..lanes];
-            for (price, delta) in prices.iter_mut().zip(&work.input_deltas[j * lanes..][..lanes]) {
-                *price += slope * delta;
+            for (j, delta) in rows::<S, B>(&work.input_deltas).iter().enumerate() {
+                let (slope, _) = budget_feature(statistics, m, j, steps_left);
+                let slope = simd.splat_f64s(slope);
+                for v in 0..B {
+                    prices[j % m][v] = simd.mul_add_e_f64s(slope, delta[v], prices[j % m][v]);
+                }
             }
         }
     }
 
     /// The gradients of all weights.
     #[inline(always)]
-    fn contract<S: Simd>(&mut self, simd: S) {
+    fn contract<S: Simd, const B: usize>(&mut self, simd: S) {
         let work = &*self.workspace;
-        let length = (work.horizon - 1) * work.lanes / S::F64_LANES;
-        for (index, layer) in work.layers.iter().enumerate() {
-            let input: &[f64] = match index {
-                0 => &work.inputs.features,
-                _ => &work.hidden[index - 1],
-            };
-            let gradient = &mut self.gradient[layer.start..][..(layer.inputs + 1) * layer.outputs];
-            let (matrix, bias) = gradient.split_at_mut(layer.inputs * layer.outputs);
-            let (x, y) = (S::as_simd_f64s(input).0, S::as_simd_f64s(&work.deltas[index]).0);
-            contraction(simd, x, y, length, matrix, bias);
+        let mut input = &work.inputs.features;
+        let mut rest = &mut *self.gradient;
+        for layer in &work.layers {
+            let (matrix, after) = rest.split_at_mut(layer.inputs * layer.outputs);
+            let (bias, after) = after.split_at_mut(layer.outputs);
+            contraction::<S, B>(
+                simd,
+                rows::<S, B>(input),
+                rows::<S, B>(&layer.deltas),
+                matrix,
+                bias,
+            );
+            input = &layer.outcome;
+            rest = after;
         }
     }
 }
 
-/// The place of one step in the tables of the network.
-fn step_slot(steps: usize, vectors: usize, step: usize) -> Slot {
-    Slot {
-        stride: steps * vectors,
-        start: step * vectors,
+/// The output function of one row, and its derivative.
+#[inline(always)]
+fn outputs<S: Simd, const B: usize>(simd: S, output: Output, z: &Row<S, B>) -> (Row<S, B>, Row<S, B>) {
+    let (mut values, mut slopes) = (*z, *z);
+    match output {
+        Output::Softplus => {
+            for v in 0..B {
+                (values[v], slopes[v]) = Output::Softplus.apply(simd, z[v]);
+            }
+        }
+        Output::Exp => {
+            for v in 0..B {
+                (values[v], slopes[v]) = Output::Exp.apply(simd, z[v]);
+            }
+        }
     }
+    (values, slopes)
 }

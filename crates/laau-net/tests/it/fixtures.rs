@@ -8,13 +8,13 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 /// The closed form of the paper's problem.
-pub fn fairness() -> FairnessLayer {
+pub(crate) fn fairness() -> FairnessLayer {
     FairnessLayer::new(WeightedFairness::paper())
 }
 
 /// Episodes whose contexts wander between 0.02 and 1, each around a level of its own; budgets within a tenth of the given
 /// ones.
-pub fn episodes(count: usize, horizon: usize, context_len: usize, budgets: &[f64]) -> Episodes {
+pub(crate) fn episodes(count: usize, horizon: usize, context_len: usize, budgets: &[f64]) -> Episodes {
     let mut generator = ChaCha8Rng::seed_from_u64(17);
     let mut contexts = Vec::new();
     let mut all_budgets = Vec::new();
@@ -33,7 +33,7 @@ pub fn episodes(count: usize, horizon: usize, context_len: usize, budgets: &[f64
 }
 
 /// A model with seeded weights, none of them zero, normalised with episodes of its own.
-pub fn model(spec: &ModelSpec, solver: &dyn Differentiate, seed: u64) -> Model {
+pub(crate) fn model(spec: &ModelSpec, solver: &dyn Differentiate, seed: u64) -> Model {
     let budget = 12.0 * spec.horizon as f64;
     let train = episodes(
         30,
@@ -53,7 +53,7 @@ pub fn model(spec: &ModelSpec, solver: &dyn Differentiate, seed: u64) -> Model {
 }
 
 /// Linear models and MLPs with every combination of features, output and form.
-pub fn every_spec(problem: &dyn Problem, horizon: usize) -> Vec<ModelSpec> {
+pub(crate) fn every_spec(problem: &dyn Problem, horizon: usize) -> Vec<ModelSpec> {
     let mlp = |hidden: &[usize]| Network::Mlp {
         hidden: hidden.to_vec(),
         spectral_bound: None,

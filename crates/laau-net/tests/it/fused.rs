@@ -33,7 +33,7 @@ fn check_gradient(model: &Model, solver: &dyn Differentiate, set: &Episodes) {
     let played = played_loss(model, solver, set, &batch);
     assert!((loss - played).abs() <= 1e-12 * played.abs(), "{loss} {played}");
     let scale = gradient.iter().fold(0.0_f64, |most, g| most.max(g.abs()));
-    assert!(scale > 1e-6, "the gradient vanishes: {scale}");
+    assert!(scale > 1e-6, "the gradient of {:?} vanishes: {scale}", model.spec);
     let width = 1e-6;
     for index in 0..gradient.len() {
         let at = |value: f64| {
@@ -56,7 +56,7 @@ fn check_gradient(model: &Model, solver: &dyn Differentiate, set: &Episodes) {
 #[test]
 fn the_gradient_is_that_of_the_episode_as_played_for_every_kind_of_model() {
     let solver = fairness();
-    let set = episodes(11, 6, 1, &[48.0]);
+    let set = episodes(11, 6, 1, &[72.0]);
     for (index, spec) in every_spec(solver.problem(), 6).into_iter().enumerate() {
         check_gradient(&model(&spec, &solver, index as u64), &solver, &set);
     }
