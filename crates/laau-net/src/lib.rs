@@ -1,4 +1,4 @@
-//! Multiplier networks and unrolled training.
+#![doc = include_str!("../README.md")]
 #![allow(
     clippy::inline_always,
     reason = "SIMD dispatch reaches only what is inlined into the dispatched function"
