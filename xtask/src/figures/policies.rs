@@ -13,14 +13,38 @@ use super::tables::{EpisodeRow, PolicyRow, Spread, distinct};
 /// A utility this far below the best is off the axis, and named in the caption instead.
 const OFF_THE_AXIS: f64 = 0.93;
 
-/// Figure 2: mean utility per step by policy, one panel per horizon.
+/// Figure 2: mean utility per step by policy, one panel per horizon; and beside it the fraction of OPT, which takes out how
+/// much there is to earn on the data of a seed.
 pub(super) fn utility_by_horizon(rows: &[PolicyRow], folder: &Path) -> anyhow::Result<()> {
+    best_first(
+        rows,
+        |row| row.utility,
+        "utility per step",
+        folder,
+        "utility_by_horizon",
+    )?;
+    best_first(
+        rows,
+        |row| row.fraction_of_opt,
+        "fraction of OPT",
+        folder,
+        "fraction_by_horizon",
+    )
+}
+
+fn best_first(
+    rows: &[PolicyRow],
+    value: fn(&PolicyRow) -> f64,
+    label: &str,
+    folder: &Path,
+    name: &str,
+) -> anyhow::Result<()> {
     for data in distinct(rows, |row| row.data.clone()) {
         let of_data: Vec<&PolicyRow> = rows.iter().filter(|row| row.data == data).collect();
         let panels: Vec<Panel> = distinct(&of_data, |row| row.horizon)
             .into_iter()
             .map(|horizon| {
-                let mut spreads = by_policy(&of_data, horizon, |row| row.utility);
+                let mut spreads = by_policy(&of_data, horizon, value);
                 spreads.sort_by(|a, b| b.1.mean.total_cmp(&a.1.mean));
                 let best = spreads.first().map_or(0.0, |(_, spread)| spread.mean);
                 let (spreads, off): (Vec<_>, Vec<_>) = spreads
@@ -42,14 +66,8 @@ pub(super) fn utility_by_horizon(rows: &[PolicyRow], folder: &Path) -> anyhow::R
                 }
             })
             .collect();
-        let caption = format!("Mean utility per step, {}", data_name(&data));
-        forest(
-            &panels,
-            &caption,
-            "utility per step",
-            folder,
-            &format!("utility_by_horizon_{data}"),
-        )?;
+        let caption = format!("Mean {label}, {}", data_name(&data));
+        forest(&panels, &caption, label, folder, &format!("{name}_{data}"))?;
     }
     Ok(())
 }

@@ -17,6 +17,7 @@ const FIGURES: &[(&str, &str)] = &[
         "utility_by_horizon",
         "Mean utility per step, mean and range over seeds (Fig. 2).",
     ),
+    ("fraction_by_horizon", "The same as a fraction of OPT."),
     (
         "ood",
         "Tested on the default, trained on data shifted by a Wasserstein distance (Fig. 3).",
