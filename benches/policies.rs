@@ -6,7 +6,7 @@ use std::sync::Arc;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use laau_baselines::{
     AvgLtOptions, CeOptions, CrPursuitOptions, DpOptions, DualDescentOptions, EqualOptions, Fitted,
-    HorizonOptimum, HorizonOptions, Mirror, Optimum, Setting, optimum,
+    HorizonOptimum, HorizonOptions, Mirror, Optimum, Phase, RlOptions, Setting, optimum,
 };
 use laau_benches::log_utility;
 use laau_core::problems::WeightedFairness;
@@ -50,6 +50,14 @@ fn several(actions: usize, budgets: usize) -> Setting {
 
 /// Every policy that applies to the setting.
 fn policies(setting: &Setting, train: &Episodes) -> Vec<Fitted> {
+    // One epoch: what a decision costs does not depend on how well it was trained.
+    let rl = RlOptions {
+        schedule: vec![Phase {
+            epochs: 1,
+            learning_rate: 5e-3,
+        }],
+        ..RlOptions::default()
+    };
     let descent = |mirror| DualDescentOptions {
         most_episodes: 20,
         ..DualDescentOptions::new(mirror)
@@ -63,6 +71,7 @@ fn policies(setting: &Setting, train: &Episodes) -> Vec<Fitted> {
         CrPursuitOptions::default().fit(setting, train, train),
         CeOptions::default().fit(setting, train, train),
         DpOptions::default().fit(setting, train, train),
+        rl.fit(setting, train, train),
     ];
     fits.into_iter()
         .filter(|fit| !matches!(fit, Err(Error::NotApplicable { .. })))

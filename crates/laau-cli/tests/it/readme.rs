@@ -5,12 +5,16 @@ use std::process::Command;
 
 use crate::support::{Bench, contexts, run_command};
 
-const README: &str = include_str!("../../README.md");
+/// The README of this crate.
+const CRATE: &str = include_str!("../../README.md");
 
-/// The commands in the README's console blocks, each with the output that it shows.
-fn examples() -> Vec<(String, String)> {
+/// The README of the project: the newcomer's path.
+const PROJECT: &str = include_str!("../../../../README.md");
+
+/// The commands in a README's console blocks, each with the output that it shows.
+fn examples(readme: &str) -> Vec<(String, String)> {
     let mut examples: Vec<(String, String)> = Vec::new();
-    for block in README.split("```console\n").skip(1) {
+    for block in readme.split("```console\n").skip(1) {
         let block = block.split("```").next().unwrap_or_default();
         for line in block.lines() {
             match (line.strip_prefix("$ "), examples.last_mut()) {
@@ -25,6 +29,16 @@ fn examples() -> Vec<(String, String)> {
 
 #[test]
 fn every_command_of_the_readme_runs_and_prints_what_is_shown() {
+    check(CRATE, 9);
+}
+
+#[test]
+fn the_newcomers_path_of_the_project_runs_line_by_line() {
+    check(PROJECT, 4);
+}
+
+/// Runs the commands of a README in one folder; there are `least` of them or more.
+fn check(readme: &str, least: usize) {
     let bench = Bench::new();
     bench.write("morning.jsonl", contexts(&[0.31]));
     bench.write("afternoon.jsonl", "");
@@ -45,8 +59,8 @@ fn every_command_of_the_readme_runs_and_prints_what_is_shown() {
     )))
     .unwrap();
     let mut ran = 0;
-    for (command, expected) in examples() {
-        // The first line installs the binary that is tested here.
+    for (command, expected) in examples(readme) {
+        // What cargo does is building, testing or installing the binary that is tested here.
         if command.starts_with("cargo ") {
             continue;
         }
@@ -67,5 +81,5 @@ fn every_command_of_the_readme_runs_and_prints_what_is_shown() {
         }
         ran += 1;
     }
-    assert!(ran >= 9, "only {ran} commands were found");
+    assert!(ran >= least, "only {ran} commands were found");
 }
