@@ -17,7 +17,6 @@
 
 use laau_core::Observation;
 
-use crate::fused::Aligned;
 use crate::model::Model;
 use crate::spec::{Features, Form, ModelSpec};
 use crate::statistics::Statistics;
@@ -116,7 +115,7 @@ pub(crate) fn budget_feature(
 
 /// What a raw feature is multiplied with, and what is added then.
 #[inline(always)]
-fn normalisation(statistics: &Statistics, feature: usize) -> (f64, f64) {
+pub(crate) fn normalisation(statistics: &Statistics, feature: usize) -> (f64, f64) {
     let inverse_scale = 1.0 / statistics.feature_scale[feature];
     (inverse_scale, -statistics.feature_mean[feature] * inverse_scale)
 }
@@ -170,7 +169,7 @@ impl ContextReader {
 
 /// Reads the contexts of `W` episodes step by step and computes what follows from them.
 #[derive(Debug, Clone)]
-struct LaneReader<const W: usize> {
+pub(crate) struct LaneReader<const W: usize> {
     entries: Vec<Running<W>>,
     levels: Running<W>,
     level: [f64; W],
@@ -215,7 +214,7 @@ impl<const W: usize> LaneReader<W> {
 
     /// Gives the raw features that depend on the contexts so far and not on the current one alone.
     #[inline(always)]
-    fn history(&self, spec: &ModelSpec, mut write: impl FnMut(usize, [f64; W])) {
+    pub(crate) fn history(&self, spec: &ModelSpec, mut write: impl FnMut(usize, [f64; W])) {
         if spec.features == Features::History {
             let width = self.entries.len();
             let first = budget_features(spec) + width + 1;
@@ -247,7 +246,7 @@ impl<const W: usize> LaneReader<W> {
 
     /// `w + r ŵ`: the level of this step and of the steps to come, as predicted.
     #[inline(always)]
-    fn level_to_come(&self, statistics: &Statistics, steps_left: usize) -> [f64; W] {
+    pub(crate) fn level_to_come(&self, statistics: &Statistics, steps_left: usize) -> [f64; W] {
         let [mean, least, greatest, deviation] = self.levels.summary();
         std::array::from_fn(|i| {
             let summary = [mean[i], least[i], greatest[i], deviation[i]];
@@ -258,7 +257,7 @@ impl<const W: usize> LaneReader<W> {
 }
 
 /// `t̄`: the share of the horizon that is left after this step.
-fn share_left(steps_left: usize, horizon: usize) -> f64 {
+pub(crate) fn share_left(steps_left: usize, horizon: usize) -> f64 {
     steps_left as f64 / horizon as f64
 }
 
@@ -337,131 +336,4 @@ pub(crate) fn observe(
             }
         }
     }
-}
-
-/// What a minibatch's networks see before any budget is known, for all steps that are priced (all but the last).
-///
-/// Lanes are the episodes of the batch, then padding; they come in blocks of `width`, and a table is `step × block × row ×
-/// lane of the block`.
-#[derive(Debug, Clone)]
-pub(crate) struct BatchInputs {
-    /// A row per feature. The rows of the budget features, the first ones, are left as they are: they are
-    /// [`budget_feature`]s of budgets not yet known.
-    pub(crate) features: Aligned,
-    /// Of the residual form, a row per budget: the base of the price before its division by `max(b, least)`.
-    pub(crate) bases: Aligned,
-    horizon: usize,
-    width: usize,
-    /// Of each feature.
-    normalisation: Vec<(f64, f64)>,
-    readers: Vec<LaneReader<LANES>>,
-}
-
-/// Lanes that are read side by side; a block is a multiple of it.
-pub(crate) const LANES: usize = 4;
-
-impl BatchInputs {
-    /// Room for a number of lanes.
-    pub(crate) fn new(spec: &ModelSpec, horizon: usize, lanes: usize, width: usize) -> Self {
-        let size = (horizon - 1) * lanes;
-        Self {
-            features: Aligned::zeros(spec.feature_len() * size),
-            bases: Aligned::zeros(spec.dimensions.budgets * size),
-            horizon,
-            width,
-            normalisation: vec![(0.0, 0.0); spec.feature_len()],
-            readers: vec![LaneReader::default(); lanes / LANES],
-        }
-    }
-
-    /// Fills both tables from the contexts of all episodes, `step × episode × entry`.
-    #[inline(always)]
-    pub(crate) fn fill(&mut self, model: &Model, contexts: &[f64], batch: usize) {
-        let (spec, statistics) = (&model.spec, &model.statistics);
-        let context_len = spec.dimensions.context;
-        let (horizon, width) = (self.horizon, self.width);
-        for (j, out) in self.normalisation.iter_mut().enumerate() {
-            *out = normalisation(statistics, j);
-        }
-        let blocks = self.readers.len() * LANES / width;
-        let first = budget_features(spec);
-        let block_size = spec.feature_len() * width;
-        for (index, features) in self.features.chunks_exact_mut(block_size).enumerate() {
-            let (step, block) = (index / blocks, index % blocks);
-            let contexts = &contexts[(step * batch + block * width) * context_len..];
-            let count = width.min(batch - block * width);
-            for entry in 0..context_len {
-                let (slope, offset) = self.normalisation[first + entry];
-                let row = &mut features[(first + entry) * width..][..count];
-                if context_len == 1 {
-                    for (out, value) in row.iter_mut().zip(contexts) {
-                        *out = value * slope + offset;
-                    }
-                } else {
-                    for (out, context) in row.iter_mut().zip(contexts.chunks_exact(context_len)) {
-                        *out = context[entry] * slope + offset;
-                    }
-                }
-            }
-            let (slope, offset) = self.normalisation[first + context_len];
-            let share = share_left(horizon - 1 - step, horizon);
-            features[(first + context_len) * width..][..width].fill(share * slope + offset);
-        }
-        if spec.features == Features::History || spec.form == Form::Residual {
-            self.fill_from_history(model, contexts, batch);
-        }
-    }
-
-    /// The part that looks back at the contexts so far.
-    #[inline(always)]
-    fn fill_from_history(&mut self, model: &Model, contexts: &[f64], batch: usize) {
-        let (spec, statistics) = (&model.spec, &model.statistics);
-        let (budgets, context_len) = (spec.dimensions.budgets, spec.dimensions.context);
-        let (horizon, width) = (self.horizon, self.width);
-        for reader in &mut self.readers {
-            reader.reset(context_len);
-        }
-        let per_block = width / LANES;
-        let blocks = self.readers.len() / per_block;
-        let feature_blocks = self.features.chunks_exact_mut(spec.feature_len() * width);
-        let base_blocks = self.bases.chunks_exact_mut(budgets * width);
-        for (index, (features, bases)) in feature_blocks.zip(base_blocks).enumerate() {
-            let (step, block) = (index / blocks, index % blocks);
-            let contexts = &contexts[step * batch * context_len..][..batch * context_len];
-            for part in 0..per_block {
-                let reader = &mut self.readers[block * per_block + part];
-                let first = block * width + part * LANES;
-                reader.push(spec, statistics, |entry: usize| {
-                    lanes_of(contexts, context_len, entry, first)
-                });
-                reader.history(spec, |index, values| {
-                    let (slope, offset) = self.normalisation[index];
-                    let out = &mut features[index * width + part * LANES..][..LANES];
-                    for i in 0..LANES {
-                        out[i] = values[i] * slope + offset;
-                    }
-                });
-                if spec.form == Form::Residual {
-                    let level = reader.level_to_come(statistics, horizon - 1 - step);
-                    for m in 0..budgets {
-                        let (constant, _) = base_constants(statistics, m);
-                        let out = &mut bases[m * width + part * LANES..][..LANES];
-                        for i in 0..LANES {
-                            out[i] = constant * level[i];
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// One context entry of the episodes from `first` on; the last episode again where there are no more.
-#[inline(always)]
-fn lanes_of(contexts: &[f64], context_len: usize, entry: usize, first: usize) -> [f64; LANES] {
-    if let (1, Some(values)) = (context_len, contexts.get(first..).and_then(<[f64]>::first_chunk)) {
-        return *values;
-    }
-    let last = contexts.len() / context_len - 1;
-    std::array::from_fn(|i| contexts[(first + i).min(last) * context_len + entry])
 }

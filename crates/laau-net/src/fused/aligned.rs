@@ -2,7 +2,7 @@ use std::ops::{Deref, DerefMut};
 
 /// A table of floats that starts at a cache line, so that no vector of it crosses one.
 #[derive(Debug)]
-pub(crate) struct Aligned {
+pub(super) struct Aligned {
     values: Vec<f64>,
     start: usize,
     end: usize,
@@ -12,7 +12,7 @@ impl Aligned {
     const LINE_BYTES: usize = 64;
     const LINE: usize = Self::LINE_BYTES / size_of::<f64>();
 
-    pub(crate) fn zeros(len: usize) -> Self {
+    pub(super) fn zeros(len: usize) -> Self {
         let values = vec![0.0; len + Self::LINE];
         let start = values.as_ptr().align_offset(Self::LINE_BYTES).min(Self::LINE);
         Self {

@@ -36,8 +36,7 @@ pub(super) fn partial_row<S: Simd, const B: usize>(simd: S, values: &[f64]) -> R
     row
 }
 
-/// The largest tile of a product whose sums fit into the registers beside a row, a weight and one to spare: ten, or at
-/// most five.
+/// The largest tile of a product whose sums fit into the registers beside a row, a weight and one to spare.
 const fn largest_tile<S: Simd, const B: usize>() -> usize {
     match (S::REGISTER_COUNT - 2 - B) / B {
         10.. => 10,
@@ -46,79 +45,29 @@ const fn largest_tile<S: Simd, const B: usize>() -> usize {
     }
 }
 
-/// The next tile of a product with `left` columns to go: ten of them, or as many as there are up to five.
-#[inline(always)]
-fn next_tile(left: usize, largest: usize) -> usize {
-    if largest == 10 && left >= 10 {
-        10
-    } else {
-        left.min(largest).min(5)
-    }
-}
-
-/// The next tile of a contraction: five, two or one.
-#[inline(always)]
-fn next_small_tile(left: usize, largest: usize) -> usize {
-    match left.min(largest) {
-        5.. => 5,
-        2.. => 2,
-        _ => 1,
-    }
-}
-
-/// The largest tile of rows of a contraction, beside one of five columns.
-const fn largest_height<S: Simd>() -> usize {
-    if S::REGISTER_COUNT >= 32 { 5 } else { 2 }
-}
-
-/// Runs `$call` with a tile's size as a constant.
-macro_rules! with_size {
-    ($size:expr, |$SIZE:ident| $call:expr) => {
-        match $size {
-            10 => {
-                const $SIZE: usize = 10;
-                $call
-            }
-            5 => {
-                const $SIZE: usize = 5;
-                $call
-            }
-            4 => {
-                const $SIZE: usize = 4;
-                $call
-            }
-            3 => {
-                const $SIZE: usize = 3;
-                $call
-            }
-            2 => {
-                const $SIZE: usize = 2;
-                $call
-            }
-            _ => {
-                const $SIZE: usize = 1;
-                $call
-            }
+/// Runs `$call` for consecutive tiles of `$count` columns, with the size as a constant: as many of the largest as there
+/// are, of five after ten, and one of what is left.
+macro_rules! tiles {
+    ($count:expr, $largest:expr, |$SIZE:ident, $tiles:ident| $call:expr) => {
+        let mut left = $count;
+        let largest = $largest;
+        tiles!(@full left, largest == 10, 10, $SIZE, $tiles, $call);
+        tiles!(@full left, largest >= 5, 5, $SIZE, $tiles, $call);
+        tiles!(@full left, largest >= 4 || left == 4, 4, $SIZE, $tiles, $call);
+        tiles!(@full left, true, 3, $SIZE, $tiles, $call);
+        tiles!(@full left, true, 2, $SIZE, $tiles, $call);
+        if left == 1 {
+            const $SIZE: usize = 1;
+            let $tiles = 1;
+            $call;
         }
     };
-}
-
-/// The same for the sizes of a contraction.
-macro_rules! with_small_size {
-    ($size:expr, |$SIZE:ident| $call:expr) => {
-        match $size {
-            5 => {
-                const $SIZE: usize = 5;
-                $call
-            }
-            2 => {
-                const $SIZE: usize = 2;
-                $call
-            }
-            _ => {
-                const $SIZE: usize = 1;
-                $call
-            }
+    (@full $left:ident, $wanted:expr, $size:literal, $SIZE:ident, $tiles:ident, $call:expr) => {
+        if $wanted && $left >= $size {
+            const $SIZE: usize = $size;
+            let $tiles = $left / $SIZE;
+            $left %= $SIZE;
+            $call;
         }
     };
 }
@@ -133,10 +82,9 @@ pub(super) fn pack<S: Simd, const B: usize>(
     packed: &mut [f64],
 ) {
     let (mut first, mut rest) = (0, packed);
-    while first < outputs {
-        let size = next_tile(outputs - first, largest_tile::<S, B>());
-        let (tile, after) = rest.split_at_mut(size * inputs);
-        with_size!(size, |J| {
+    tiles!(outputs, const { largest_tile::<S, B>() }, |J, count| {
+        let (tiles, after) = rest.split_at_mut(count * J * inputs);
+        for tile in tiles.chunks_exact_mut(J * inputs) {
             for (i, row) in tile.as_chunks_mut::<J>().0.iter_mut().enumerate() {
                 let at = i * strides.0 + first * strides.1;
                 let values = &matrix[at..=at + (J - 1) * strides.1];
@@ -144,61 +92,107 @@ pub(super) fn pack<S: Simd, const B: usize>(
                     row[a] = values[a * strides.1];
                 }
             }
-        });
-        first += size;
+            first += J;
+        }
         rest = after;
-    }
+    });
+    debug_assert_eq!((first, rest.len()), (outputs, 0), "all columns are packed");
 }
 
-/// `out[j] = finish(init[j] + Σ_i weights[i][j] x[i], beside[j])` for one block at one step.
-///
-/// `beside` are rows that `finish` wants to see; its length, and `out`'s, is the number of outputs.
+/// `out[j] = finish(bias[j] + Σ_i weights[i][j] x[i])` for one block at one step.
 #[inline(always)]
 pub(super) fn product<S: Simd, const B: usize>(
     simd: S,
     packed: &[f64],
-    init: Option<&[f64]>,
+    bias: &[f64],
     x: &[Row<S, B>],
-    beside: Option<&[Row<S, B>]>,
     out: &mut [Row<S, B>],
-    finish: impl Fn(S::f64s, S::f64s) -> S::f64s,
+    finish: impl Fn(S::f64s) -> S::f64s,
 ) {
-    let outputs = out.len();
-    let (mut first, mut rest) = (0, packed);
-    while first < outputs {
-        let size = next_tile(outputs - first, largest_tile::<S, B>());
-        let (weights, after) = rest.split_at(size * x.len());
-        with_size!(size, |J| {
+    let (mut packed, mut bias, mut out) = (packed, bias, out);
+    tiles!(out.len(), const { largest_tile::<S, B>() }, |J, count| {
+        let (tiles, other_tiles) = packed.split_at(count * J * x.len());
+        let (biases, other_biases) = bias.split_at(count * J);
+        let (outs, other_outs) = std::mem::take(&mut out).split_at_mut(count * J);
+        (packed, bias, out) = (other_tiles, other_biases, other_outs);
+        let biases = biases.as_chunks::<J>().0;
+        let outs = outs.as_chunks_mut::<J>().0;
+        for ((weights, bias), out) in tiles.chunks_exact(J * x.len()).zip(biases).zip(outs) {
             let mut sums = [[simd.splat_f64s(0.0); B]; J];
-            if let Some(init) = init {
-                let init = &init[first..][..J];
-                for a in 0..J {
-                    sums[a] = [simd.splat_f64s(init[a]); B];
-                }
+            for a in 0..J {
+                sums[a] = [simd.splat_f64s(bias[a]); B];
             }
             tile::<S, B, J>(simd, weights, x, &mut sums);
-            let out = &mut out[first..][..J];
-            match beside {
-                Some(beside) => {
-                    let beside = &beside[first..][..J];
-                    for a in 0..J {
-                        for b in 0..B {
-                            out[a][b] = finish(sums[a][b], beside[a][b]);
-                        }
-                    }
-                }
-                None => {
-                    for a in 0..J {
-                        for b in 0..B {
-                            out[a][b] = finish(sums[a][b], sums[a][b]);
-                        }
-                    }
+            for a in 0..J {
+                for b in 0..B {
+                    out[a][b] = finish(sums[a][b]);
                 }
             }
-        });
-        first += size;
-        rest = after;
+        }
+    });
+    debug_assert!(
+        packed.is_empty() && bias.is_empty() && out.is_empty(),
+        "all columns are done"
+    );
+}
+
+/// `out[j] = Σ_i weights[i][j] x[i]` where `active[j]` is positive, else zero, for one block at one step.
+#[inline(always)]
+pub(super) fn masked_product<S: Simd, const B: usize>(
+    simd: S,
+    packed: &[f64],
+    x: &[Row<S, B>],
+    active: &[Row<S, B>],
+    out: &mut [Row<S, B>],
+) {
+    let zero = simd.splat_f64s(0.0);
+    if let [x] = x {
+        // With one input the packed weights are in order.
+        for ((weight, active), out) in packed.iter().zip(active).zip(out) {
+            let weight = simd.splat_f64s(*weight);
+            for b in 0..B {
+                let positive = simd.greater_than_f64s(active[b], zero);
+                out[b] = simd.select_f64s(positive, simd.mul_f64s(weight, x[b]), zero);
+            }
+        }
+        return;
     }
+    let (mut packed, mut active, mut out) = (packed, active, out);
+    tiles!(out.len(), const { largest_tile::<S, B>() }, |J, count| {
+        let (tiles, other_tiles) = packed.split_at(count * J * x.len());
+        let (actives, other_actives) = active.split_at(count * J);
+        let (outs, other_outs) = std::mem::take(&mut out).split_at_mut(count * J);
+        (packed, active, out) = (other_tiles, other_actives, other_outs);
+        let actives = actives.as_chunks::<J>().0;
+        let outs = outs.as_chunks_mut::<J>().0;
+        for ((weights, active), out) in tiles.chunks_exact(J * x.len()).zip(actives).zip(outs) {
+            let mut sums = [[zero; B]; J];
+            tile::<S, B, J>(simd, weights, x, &mut sums);
+            for a in 0..J {
+                for b in 0..B {
+                    let positive = simd.greater_than_f64s(active[a][b], zero);
+                    out[a][b] = simd.select_f64s(positive, sums[a][b], zero);
+                }
+            }
+        }
+    });
+    debug_assert!(
+        packed.is_empty() && active.is_empty() && out.is_empty(),
+        "all columns are done"
+    );
+}
+
+/// `bias + Σ_i weights[i] x[i]`, one column.
+#[inline(always)]
+pub(super) fn column<S: Simd, const B: usize>(
+    simd: S,
+    weights: &[f64],
+    bias: f64,
+    x: &[Row<S, B>],
+) -> Row<S, B> {
+    let mut sums = [[simd.splat_f64s(bias); B]; 1];
+    tile::<S, B, 1>(simd, weights, x, &mut sums);
+    sums[0]
 }
 
 /// Adds up one tile. A small one has two of each sum, so that none waits for the last.
@@ -210,7 +204,7 @@ fn tile<S: Simd, const B: usize, const J: usize>(
     sums: &mut [Row<S, B>; J],
 ) {
     let weights = weights.as_chunks::<J>().0;
-    if J * B > 4 {
+    if J * B > 6 {
         let (weight_pairs, last_weights) = weights.as_chunks::<2>();
         let (x_pairs, last_x) = x.as_chunks::<2>();
         for (weights, x) in weight_pairs.iter().zip(x_pairs) {
@@ -255,6 +249,9 @@ fn accumulate<S: Simd, const B: usize, const J: usize>(
 }
 
 /// `matrix[i][j] = Σ x[i] · y[j]` over all steps and lanes, and `bias[j] = Σ y[j]`: the gradients of a layer.
+///
+/// A tile has ten sums or more, so that none waits for the last: several rows by five columns, else one row by ten columns
+/// or ten rows by one.
 #[inline(always)]
 pub(super) fn contraction<S: Simd, const B: usize>(
     simd: S,
@@ -265,47 +262,122 @@ pub(super) fn contraction<S: Simd, const B: usize>(
 ) {
     let outputs = bias.len();
     let inputs = matrix.len() / outputs;
+    let mut sums = Sums {
+        simd,
+        x,
+        y,
+        inputs,
+        outputs,
+        matrix,
+    };
+    let fives = outputs - outputs % 5;
+    let mut i = 0;
+    while const { S::REGISTER_COUNT >= 32 } && i + 5 <= inputs {
+        for j in (0..fives).step_by(5) {
+            sums.add::<5, 5>(i, j);
+        }
+        i += 5;
+    }
+    while i + 2 <= inputs {
+        for j in (0..fives).step_by(5) {
+            sums.add::<2, 5>(i, j);
+        }
+        i += 2;
+    }
+    if i < inputs {
+        let mut j = 0;
+        while j + 10 <= fives {
+            sums.add::<1, 10>(i, j);
+            j += 10;
+        }
+        if j < fives {
+            sums.add::<1, 5>(i, j);
+        }
+    }
+    for j in fives..outputs {
+        let mut i = 0;
+        while i + 10 <= inputs {
+            sums.add::<10, 1>(i, j);
+            i += 10;
+        }
+        while i + 3 <= inputs {
+            sums.add::<3, 1>(i, j);
+            i += 3;
+        }
+        while i < inputs {
+            sums.add::<1, 1>(i, j);
+            i += 1;
+        }
+    }
     let mut j = 0;
+    while j + 10 <= outputs {
+        totals::<S, B, 10>(simd, y, outputs, j, bias);
+        j += 10;
+    }
     while j < outputs {
-        let width = next_small_tile(outputs - j, 5);
-        with_small_size!(width, |J| {
-            let mut i = 0;
-            while i < inputs {
-                let height = next_small_tile(inputs - i, largest_height::<S>());
-                with_small_size!(height, |I| {
-                    let mut sums = [[simd.splat_f64s(0.0); J]; I];
-                    for (x, y) in x.chunks_exact(inputs).zip(y.chunks_exact(outputs)) {
-                        let (x, y) = (&x[i..][..I], &y[j..][..J]);
-                        for v in 0..B {
-                            for a in 0..I {
-                                for b in 0..J {
-                                    sums[a][b] = simd.mul_add_e_f64s(x[a][v], y[b][v], sums[a][b]);
-                                }
-                            }
-                        }
-                    }
-                    for a in 0..I {
-                        let out = &mut matrix[(i + a) * outputs + j..][..J];
-                        for b in 0..J {
-                            out[b] = simd.reduce_sum_f64s(sums[a][b]);
-                        }
-                    }
-                });
-                i += height;
-            }
-            let mut sums = [simd.splat_f64s(0.0); J];
-            for y in y.chunks_exact(outputs) {
-                let y = &y[j..][..J];
-                for b in 0..J {
-                    for v in 0..B {
-                        sums[b] = simd.add_f64s(sums[b], y[b][v]);
+        totals::<S, B, 1>(simd, y, outputs, j, bias);
+        j += 1;
+    }
+}
+
+/// The sums of a contraction.
+struct Sums<'a, S: Simd, const B: usize> {
+    simd: S,
+    x: &'a [Row<S, B>],
+    y: &'a [Row<S, B>],
+    inputs: usize,
+    outputs: usize,
+    matrix: &'a mut [f64],
+}
+
+impl<S: Simd, const B: usize> Sums<'_, S, B> {
+    /// Fills `I` rows and `J` columns of the matrix, from row `i` and column `j` on.
+    #[inline(always)]
+    fn add<const I: usize, const J: usize>(&mut self, i: usize, j: usize) {
+        let simd = self.simd;
+        let mut sums = [[simd.splat_f64s(0.0); J]; I];
+        let steps = self
+            .x
+            .chunks_exact(self.inputs)
+            .zip(self.y.chunks_exact(self.outputs));
+        for (x, y) in steps {
+            let (x, y) = (&x[i..][..I], &y[j..][..J]);
+            for v in 0..B {
+                for a in 0..I {
+                    for b in 0..J {
+                        sums[a][b] = simd.mul_add_e_f64s(x[a][v], y[b][v], sums[a][b]);
                     }
                 }
             }
+        }
+        for a in 0..I {
+            let out = &mut self.matrix[(i + a) * self.outputs + j..][..J];
             for b in 0..J {
-                bias[j + b] = simd.reduce_sum_f64s(sums[b]);
+                out[b] = simd.reduce_sum_f64s(sums[a][b]);
             }
-        });
-        j += width;
+        }
+    }
+}
+
+/// Fills `J` entries of the bias, from `j` on.
+#[inline(always)]
+fn totals<S: Simd, const B: usize, const J: usize>(
+    simd: S,
+    y: &[Row<S, B>],
+    outputs: usize,
+    j: usize,
+    bias: &mut [f64],
+) {
+    let mut sums = [simd.splat_f64s(0.0); J];
+    for y in y.chunks_exact(outputs) {
+        let y = &y[j..][..J];
+        for v in 0..B {
+            for b in 0..J {
+                sums[b] = simd.add_f64s(sums[b], y[b][v]);
+            }
+        }
+    }
+    for b in 0..J {
+        bias[j + b] = simd.reduce_sum_f64s(sums[b]);
     }
 }

@@ -1,6 +1,7 @@
 //! The fused engine: a whole minibatch forward and backward through time, vectorised across its episodes.
 
 mod aligned;
+mod inputs;
 mod kernel;
 mod pass;
 mod workspace;
@@ -13,7 +14,6 @@ use crate::error::Error;
 use crate::model::Model;
 use crate::spec::ModelSpec;
 
-pub(crate) use aligned::Aligned;
 use pass::Pass;
 use workspace::Workspace;
 

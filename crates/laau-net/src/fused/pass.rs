@@ -17,7 +17,7 @@ use laau_core::{
 };
 use pulp::{Simd, WithSimd};
 
-use super::kernel::{Row, contraction, pack, partial_row, product, rows, rows_mut};
+use super::kernel::{Row, column, contraction, masked_product, pack, partial_row, product, rows, rows_mut};
 use super::workspace::{Workspace, from_lanes, to_lanes};
 use crate::engine::BatchResult;
 use crate::error::Error;
@@ -94,17 +94,22 @@ impl Pass<'_> {
         // From here on the padding uses nothing.
         work.rows.fill(0.0);
         work.inputs.fill(self.model, &work.contexts, work.batch);
+        let last = work.layers.len() - 1;
         for (index, layer) in work.layers.iter_mut().enumerate() {
             let matrix = layer.matrix(&self.model.parameters);
             let (inputs, outputs) = (layer.inputs, layer.outputs);
-            pack::<S, B>((inputs, outputs), (outputs, 1), matrix, &mut layer.forward);
-            // Of the first layer's inputs, only the budget features want a gradient.
-            let wanted = if index == 0 {
-                budget_features(&self.model.spec)
+            if index == last {
+                columns_of(matrix, outputs, &mut layer.forward);
             } else {
-                inputs
-            };
-            pack::<S, B>((outputs, wanted), (1, outputs), matrix, &mut layer.backward);
+                pack::<S, B>((inputs, outputs), (outputs, 1), matrix, &mut layer.forward);
+            }
+            if index == 0 {
+                // Of the first layer's inputs, only the budget features want a gradient: its first rows.
+                let wanted = layer.backward.len();
+                layer.backward.copy_from_slice(&matrix[..wanted]);
+            } else {
+                pack::<S, B>((outputs, inputs), (1, outputs), matrix, &mut layer.backward);
+            }
         }
     }
 
@@ -188,7 +193,7 @@ impl Pass<'_> {
         let (spec, statistics) = (&model.spec, &model.statistics);
         let (m, width, blocks) = (spec.dimensions.budgets, work.width, work.blocks);
         let steps_left = work.horizon - 1 - step;
-        let count = work.layers.len();
+        let last = work.layers.len() - 1;
         let zero = simd.splat_f64s(0.0);
 
         for block in 0..blocks {
@@ -208,21 +213,22 @@ impl Pass<'_> {
                 }
             }
             let mut input: &[f64] = features;
-            for (index, layer) in work.layers.iter_mut().enumerate() {
+            let (hidden, output) = work.layers.split_at_mut(last);
+            for layer in hidden {
                 let size = layer.outputs * width;
                 let out = &mut layer.outcome[at * size..][..size];
-                let rectified = index + 1 < count;
                 product::<S, B>(
                     simd,
                     &layer.forward,
-                    Some(&model.parameters[layer.bias.clone()]),
+                    &model.parameters[layer.bias.clone()],
                     rows::<S, B>(input),
-                    None,
                     rows_mut::<S, B>(out),
-                    |sum, _| if rectified { simd.max_f64s(sum, zero) } else { sum },
+                    |sum| simd.max_f64s(sum, zero),
                 );
                 input = out;
             }
+            let output = &output[0];
+            let input = rows::<S, B>(input);
             let size = m * width;
             // With one budget, straight to where the layer reads them.
             let prices = if m == 1 {
@@ -230,13 +236,15 @@ impl Pass<'_> {
             } else {
                 &mut work.passed[block * size..][..size]
             };
-            let z = rows::<S, B>(input);
             let bases = rows::<S, B>(&work.inputs.bases[at * size..][..size]);
             let slopes = rows_mut::<S, B>(&mut work.slopes[at * size..][..size]);
             let budget_slopes = rows_mut::<S, B>(&mut work.budget_slopes[at * size..][..size]);
             let prices = rows_mut::<S, B>(prices);
             for i in 0..m {
-                let (value, slope) = outputs::<S, B>(simd, spec.output, &z[i]);
+                let weights = &output.forward[i * output.inputs..][..output.inputs];
+                let bias = model.parameters[output.bias.start + i];
+                let z = column::<S, B>(simd, weights, bias, input);
+                let (value, slope) = outputs::<S, B>(simd, spec.output, &z);
                 match spec.form {
                     Form::Plain => {
                         let base = simd.splat_f64s(statistics.multiplier_scale[i]);
@@ -343,7 +351,6 @@ impl Pass<'_> {
         let (m, width, blocks) = (spec.dimensions.budgets, work.width, work.blocks);
         let steps_left = work.horizon - 1 - step;
         let last = work.layers.len() - 1;
-        let zero = simd.splat_f64s(0.0);
         for block in 0..blocks {
             let at = step * blocks + block;
             let size = m * width;
@@ -371,28 +378,20 @@ impl Pass<'_> {
                 let (before, after) = work.layers.split_at_mut(index);
                 let (lower, upper) = (&mut before[index - 1], &after[0]);
                 let (size, upper_size) = (lower.outputs * width, upper.outputs * width);
-                product::<S, B>(
+                masked_product::<S, B>(
                     simd,
                     &upper.backward,
-                    None,
                     rows::<S, B>(&upper.deltas[at * upper_size..][..upper_size]),
-                    Some(rows::<S, B>(&lower.outcome[at * size..][..size])),
+                    rows::<S, B>(&lower.outcome[at * size..][..size]),
                     rows_mut::<S, B>(&mut lower.deltas[at * size..][..size]),
-                    |sum, active| simd.select_f64s(simd.greater_than_f64s(active, zero), sum, zero),
                 );
             }
             let first = &work.layers[0];
             let size = first.outputs * width;
-            product::<S, B>(
-                simd,
-                &first.backward,
-                None,
-                rows::<S, B>(&first.deltas[at * size..][..size]),
-                None,
-                rows_mut::<S, B>(&mut work.input_deltas),
-                |sum, _| sum,
-            );
-            for (j, delta) in rows::<S, B>(&work.input_deltas).iter().enumerate() {
+            let deltas = rows::<S, B>(&first.deltas[at * size..][..size]);
+            let columns = first.backward.chunks_exact(first.outputs);
+            for (j, weights) in columns.enumerate() {
+                let delta = column::<S, B>(simd, weights, 0.0, deltas);
                 let (slope, _) = budget_feature(statistics, m, j, steps_left);
                 let slope = simd.splat_f64s(slope);
                 for v in 0..B {
@@ -420,6 +419,17 @@ impl Pass<'_> {
             );
             input = &layer.outcome;
             rest = after;
+        }
+    }
+}
+
+/// Writes the columns of a matrix one after the other.
+#[inline(always)]
+fn columns_of(matrix: &[f64], columns: usize, out: &mut [f64]) {
+    let rows = matrix.len() / columns;
+    for (j, out) in out.chunks_exact_mut(rows).enumerate() {
+        for (out, row) in out.iter_mut().zip(matrix.chunks_exact(columns)) {
+            *out = row[j];
         }
     }
 }

@@ -5,7 +5,8 @@ use std::ops::Range;
 use laau_core::{Differentiate, Dimensions, Gradients, Solutions};
 
 use super::aligned::Aligned;
-use crate::features::{BatchInputs, LANES, budget_features};
+use super::inputs::{BatchInputs, LANES};
+use crate::features::budget_features;
 use crate::spec::ModelSpec;
 
 /// Everything that a minibatch of one size needs, allocated once.
@@ -21,8 +22,6 @@ pub(super) struct Workspace {
     pub(super) blocks: usize,
     pub(super) layers: Vec<Layer>,
     pub(super) inputs: BatchInputs,
-    /// The gradient in the budget features of the current step.
-    pub(super) input_deltas: Aligned,
     /// `dλ/dz` and `dλ/db`, a row per budget and step.
     pub(super) slopes: Aligned,
     pub(super) budget_slopes: Aligned,
@@ -51,7 +50,8 @@ pub(super) struct Layer {
     /// The place of its parameters.
     matrix: Range<usize>,
     pub(super) bias: Range<usize>,
-    /// The weights, packed for the product with inputs and with deltas.
+    /// The weights, packed for the product with inputs and with deltas: of the last layer the former by columns, of the
+    /// first layer the latter by rows and of the budget features alone.
     pub(super) forward: Aligned,
     pub(super) backward: Aligned,
     /// The outputs at all steps, after their rectifiers.
@@ -123,7 +123,6 @@ impl Workspace {
             blocks,
             layers,
             inputs: BatchInputs::new(spec, horizon, lanes, width),
-            input_deltas: Aligned::zeros(budget_features(spec) * width),
             slopes: table(m),
             budget_slopes: table(m),
             remaining,

@@ -6,6 +6,7 @@ mod files;
 mod fixtures;
 mod fused;
 mod learning;
+mod model;
 mod online;
 mod safety;
 mod support;
