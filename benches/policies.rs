@@ -62,7 +62,7 @@ fn policies(setting: &Setting, train: &Episodes) -> Vec<Fitted> {
         most_episodes: 20,
         ..DualDescentOptions::new(mirror)
     };
-    let fits: [Result<Fitted, Error>; 8] = [
+    let fits: [Result<Fitted, Error>; 9] = [
         EqualOptions::default().fit(setting, train, train),
         AvgLtOptions::default().fit(setting, train, train),
         descent(Mirror::Euclidean).fit(setting, train, train),
