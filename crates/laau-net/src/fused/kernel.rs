@@ -250,8 +250,8 @@ fn accumulate<S: Simd, const B: usize, const J: usize>(
 
 /// `matrix[i][j] = Σ x[i] · y[j]` over all steps and lanes, and `bias[j] = Σ y[j]`: the gradients of a layer.
 ///
-/// A tile has ten sums or more, so that none waits for the last: several rows by five columns, else one row by ten columns
-/// or ten rows by one.
+/// A tile has about ten sums, so that none waits for the last: several rows by five columns, one row by ten, or more rows by
+/// the columns that are left.
 #[inline(always)]
 pub(super) fn contraction<S: Simd, const B: usize>(
     simd: S,
@@ -294,29 +294,24 @@ pub(super) fn contraction<S: Simd, const B: usize>(
             sums.add::<1, 5>(i, j);
         }
     }
-    for j in fives..outputs {
-        let mut i = 0;
-        while i + 10 <= inputs {
-            sums.add::<10, 1>(i, j);
-            i += 10;
-        }
-        while i + 3 <= inputs {
-            sums.add::<3, 1>(i, j);
-            i += 3;
-        }
-        while i < inputs {
-            sums.add::<1, 1>(i, j);
-            i += 1;
-        }
+    match outputs - fives {
+        1 => sums.add_columns::<10, 1>(fives),
+        2 => sums.add_columns::<5, 2>(fives),
+        3 => sums.add_columns::<3, 3>(fives),
+        4 => sums.add_columns::<2, 4>(fives),
+        _ => {}
     }
     let mut j = 0;
     while j + 10 <= outputs {
         totals::<S, B, 10>(simd, y, outputs, j, bias);
         j += 10;
     }
-    while j < outputs {
+    while j + 2 <= outputs {
+        totals::<S, B, 2>(simd, y, outputs, j, bias);
+        j += 2;
+    }
+    if j < outputs {
         totals::<S, B, 1>(simd, y, outputs, j, bias);
-        j += 1;
     }
 }
 
@@ -331,6 +326,23 @@ struct Sums<'a, S: Simd, const B: usize> {
 }
 
 impl<S: Simd, const B: usize> Sums<'_, S, B> {
+    /// Fills `J` columns of the matrix from column `j` on, `I` rows at a time.
+    #[inline(always)]
+    fn add_columns<const I: usize, const J: usize>(&mut self, j: usize) {
+        let mut i = 0;
+        while i + I <= self.inputs {
+            self.add::<I, J>(i, j);
+            i += I;
+        }
+        while i + 2 <= self.inputs {
+            self.add::<2, J>(i, j);
+            i += 2;
+        }
+        if i < self.inputs {
+            self.add::<1, J>(i, j);
+        }
+    }
+
     /// Fills `I` rows and `J` columns of the matrix, from row `i` and column `j` on.
     #[inline(always)]
     fn add<const I: usize, const J: usize>(&mut self, i: usize, j: usize) {
