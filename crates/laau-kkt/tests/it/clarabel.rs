@@ -7,6 +7,7 @@ use clarabel::solver::{
     DefaultSettingsBuilder, DefaultSolver, ExponentialConeT, IPSolver, NonnegativeConeT, SolverStatus,
     SupportedConeT,
 };
+use laau_core::problems::LogUtility;
 use laau_core::{Problem, Query, Solutions, StepSolver};
 use laau_kkt::{InteriorPoint, Options};
 use rand::{RngExt, SeedableRng};
@@ -143,18 +144,36 @@ fn quadratic_programmes_agree_to_1e_6() {
     }
 }
 
-#[test]
-fn log_utilities_agree_to_1e_6_or_to_the_other_solvers_own_gap() {
-    let mut rng = ChaCha8Rng::seed_from_u64(12);
-    let mut to_1e_6 = 0;
-    for number in 0..200 {
-        let (d, m) = (rng.random_range(1..=8), rng.random_range(1..=4));
-        let problem = log_utility(&mut rng, d, m).unwrap();
-        let context = uniform(&mut rng, d, 0.5, 2.0);
-        let multiplier = uniform(&mut rng, m, 0.05, 0.4);
-        let remaining = uniform(&mut rng, m, 2.0, 16.0);
+/// A log utility under linear budgets: `min λᵀA x − Σ c ln x`, with all that the other solver needs of it.
+struct LogProgramme<'a> {
+    problem: &'a LogUtility,
+    query: Query<'a>,
+}
+
+impl LogProgramme<'_> {
+    fn actions(&self) -> usize {
+        self.problem.dimensions().actions
+    }
+
+    /// `Aᵀλ`.
+    fn prices(&self) -> Vec<f64> {
+        let d = self.actions();
+        let rows = self.problem.matrix().chunks_exact(d);
+        let mut prices = vec![0.0; d];
+        for (row, multiplier) in rows.zip(self.query.multiplier) {
+            for (price, a) in prices.iter_mut().zip(row) {
+                *price += multiplier * a;
+            }
+        }
+        prices
+    }
+
+    /// As exponential cones: the action, and how far the cones leave it uncertain.
+    fn conic(&self) -> (Vec<f64>, f64) {
+        let d = self.actions();
+        let context = self.query.context;
         // Variables (x, t), minimise λᵀA x − cᵀt with t ≤ ln x: (t, 1, x) in the exponential cone.
-        let mut conic = Conic::new(2 * d, &problem, problem.matrix(), &remaining);
+        let mut conic = Conic::new(2 * d, self.problem, self.problem.matrix(), self.query.remaining);
         for i in 0..d {
             for (column, value, right) in [(d + i, -1.0, 0.0), (0, 0.0, 1.0), (i, -1.0, 0.0)] {
                 let mut wide = vec![0.0; 2 * d];
@@ -164,36 +183,67 @@ fn log_utilities_agree_to_1e_6_or_to_the_other_solvers_own_gap() {
             }
             conic.cones.push(ExponentialConeT());
         }
-        let mut linear: Vec<f64> = (0..d)
-            .map(|i| {
-                (0..m)
-                    .map(|row| multiplier[row] * problem.matrix()[row * d + i])
-                    .sum()
-            })
-            .collect();
+        let mut linear = self.prices();
         linear.extend(context.iter().map(|c| -c));
-        let (theirs, gap) = conic.solve(&vec![vec![0.0; 2 * d]; 2 * d], &linear);
+        let (mut found, gap) = conic.solve(&vec![vec![0.0; 2 * d]; 2 * d], &linear);
+        let logarithms = found.split_off(d);
+        // An objective that is off by ε leaves an action uncertain by the root of 2ε over the curvature c/x².
+        let slip: f64 = (0..d)
+            .map(|i| context[i] * (logarithms[i] - found[i].ln()).abs())
+            .sum();
+        let curvature = (0..d)
+            .map(|i| context[i] / (found[i] * found[i]))
+            .fold(f64::INFINITY, f64::min);
+        let uncertain = (2.0 * (gap + slip) / curvature).sqrt();
+        (found, uncertain)
+    }
+
+    /// One Newton step from `x`: the quadratic model of the objective there, under the same budgets and box.
+    fn newton(&self, x: &[f64]) -> Vec<f64> {
+        let (d, context) = (self.actions(), self.query.context);
+        let conic = Conic::new(d, self.problem, self.problem.matrix(), self.query.remaining);
+        let mut hessian = vec![vec![0.0; d]; d];
+        let mut linear = self.prices();
+        for i in 0..d {
+            hessian[i][i] = context[i] / (x[i] * x[i]);
+            linear[i] -= 2.0 * context[i] / x[i];
+        }
+        conic.solve(&hessian, &linear).0
+    }
+}
+
+/// Exponential cones end with gaps, and `t` above `ln x`, of up to 1e-9. An error of ε in the objective is one of `√(2ε)`
+/// over the root of its curvature in the action: 1e-5 and more, in one instance in ten. No setting of the other solver
+/// (regularisation, equilibration, refinement, step lengths) and no scaling of the variables removes that. Its quadratic
+/// programmes do not suffer from it: two Newton steps, each a quadratic programme of the other solver, take its
+/// own answer to the optimum. Nothing of ours has a part in them.
+#[test]
+fn log_utilities_agree_to_1e_9() {
+    let mut rng = ChaCha8Rng::seed_from_u64(12);
+    for number in 0..200 {
+        let (d, m) = (rng.random_range(1..=8), rng.random_range(1..=4));
+        let problem = log_utility(&mut rng, d, m).unwrap();
+        let context = uniform(&mut rng, d, 0.5, 2.0);
+        let multiplier = uniform(&mut rng, m, 0.05, 0.4);
+        let remaining = uniform(&mut rng, m, 2.0, 16.0);
         let query = Query {
             context: &context,
             multiplier: &multiplier,
             remaining: &remaining,
         };
-        let ours = ours(Arc::new(problem), query);
-        let apart = distance(&ours, &theirs);
-        // An objective that is off by ε leaves an action uncertain by the root of ε over the curvature c/x². Exponential
-        // cones end with gaps, and t above ln x, of 1e-10 at times: only where they do not can 1e-6 be asked for.
-        let curvature = (0..d)
-            .map(|i| context[i] / (ours[i] * ours[i]))
-            .fold(f64::INFINITY, f64::min);
-        let slip: f64 = (0..d)
-            .map(|i| context[i] * (theirs[d + i] - theirs[i].ln()).abs())
-            .sum();
-        let uncertain = (2.0 * (gap + slip) / curvature).sqrt();
-        assert!(
-            apart < uncertain.max(1e-6),
-            "{number}: {apart} with a gap of {gap} and a slip of {slip}"
-        );
-        to_1e_6 += usize::from(apart < 1e-6);
+        let programme = LogProgramme {
+            problem: &problem,
+            query,
+        };
+        let (conic, uncertain) = programme.conic();
+        let theirs = programme.newton(&programme.newton(&conic));
+        // The steps stay within what the cones leave open, and a further one would change nothing.
+        let moved = distance(&conic, &theirs);
+        assert!(moved < uncertain.max(1e-6), "{number}: moved by {moved}");
+        let left = distance(&programme.newton(&theirs), &theirs);
+        assert!(left < 1e-8, "{number}: {left} left to go");
+
+        let apart = distance(&ours(Arc::new(problem.clone()), query), &theirs);
+        assert!(apart < 1e-9, "{number}: {apart}");
     }
-    assert!(to_1e_6 >= 170, "{to_1e_6} of 200 agree to 1e-6");
 }
