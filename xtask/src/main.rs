@@ -5,6 +5,7 @@
     reason = "a command line talks to people"
 )]
 
+mod browser;
 mod figures;
 mod reproduce;
 mod tidy;
