@@ -16,6 +16,9 @@ use crate::options::Options;
 const STEPS: u32 = 12;
 /// A step this small, relative to the action, is the last one: the next would be its square.
 const LAST_STEP: f64 = 1e-8;
+/// A step that ends this near to a bound, relative to where it began, ends on it. Where the gradient vanishes with the
+/// distance (the sale of something worthless) no step of Newton's would ever get there.
+const ONTO_BOUND: f64 = 1e-10;
 /// A residual this small cannot be improved in double precision.
 const ROUNDING: f64 = 1e-15;
 /// What is added to a Hessian, relative to its scale, so that flat directions stay put.
@@ -74,7 +77,7 @@ impl Polish {
             if !self.factorise(model, system, lower, options) {
                 return false;
             }
-            let step = self.newton(model, system, query, lower);
+            let step = self.newton(model, system, query, (lower, upper));
             if !step.is_finite() {
                 return false;
             }
@@ -162,7 +165,13 @@ impl Polish {
     }
 
     /// One Newton step; returns its largest relative change of an action.
-    fn newton(&mut self, model: &Model, system: &mut System, query: Query<'_>, lower: &[f64]) -> f64 {
+    fn newton(
+        &mut self,
+        model: &Model,
+        system: &mut System,
+        query: Query<'_>,
+        (lower, upper): (&[f64], &[f64]),
+    ) -> f64 {
         for i in 0..model.d {
             self.dx[i] = -self.stationarity[i];
         }
@@ -173,8 +182,14 @@ impl Polish {
         let mut step = 0.0_f64;
         for i in 0..model.d {
             if self.set.bounds[i] == Bound::Free {
-                let size = self.x[i].abs() + (self.x[i] - lower[i]).abs();
+                let (below, above) = (self.x[i] - lower[i], upper[i] - self.x[i]);
+                let size = self.x[i].abs() + below.abs();
                 self.x[i] += self.dx[i];
+                if self.x[i] - lower[i] < ONTO_BOUND * below {
+                    self.x[i] = lower[i];
+                } else if upper[i] - self.x[i] < ONTO_BOUND * above {
+                    self.x[i] = upper[i];
+                }
                 let change = self.dx[i].abs() / size;
                 // A NaN must not be lost in a maximum.
                 step = if change <= step { step } else { change };

@@ -2,6 +2,7 @@
 
 use laau_core::{Differentiate, Episode, episode_gradient};
 
+use super::numeric::Point;
 use super::{Gradcheck, GradcheckOptions};
 use crate::error::Error;
 
@@ -35,6 +36,7 @@ pub fn check_episode(
     let gradient = episode_gradient(layer, episode, multipliers)?;
     let m = layer.problem().dimensions().budgets;
     let mut report = Gradcheck::new();
+    report.gradients = gradient.counts;
     let mut prices = multipliers.to_vec();
     for index in 0..prices.len() {
         let place = EpisodePlace::Multiplier {
@@ -47,13 +49,11 @@ pub fn check_episode(
             result.map(|result| result.cost)
         };
         let derivative = gradient.multipliers[index];
-        report.compare(
-            place,
-            derivative,
-            (multipliers[index], 0.0, 0.0),
-            options,
-            &mut function,
-        );
+        let point = Point {
+            from: 0.0,
+            ..Point::of(multipliers, index)
+        };
+        report.compare(place, derivative, point, options, &mut function);
         prices[index] = multipliers[index];
     }
     let mut budgets = episode.budgets().to_vec();
@@ -65,15 +65,12 @@ pub fn check_episode(
             result.map(|result| result.cost)
         };
         let place = EpisodePlace::Budget { budget };
-        let at = episode.budgets()[budget];
-        report.compare(
-            place,
-            gradient.budgets[budget],
-            (at, 0.0, 0.0),
-            options,
-            &mut function,
-        );
-        budgets[budget] = at;
+        let point = Point {
+            from: 0.0,
+            ..Point::of(episode.budgets(), budget)
+        };
+        report.compare(place, gradient.budgets[budget], point, options, &mut function);
+        budgets[budget] = point.at;
     }
     Ok(report)
 }

@@ -2,6 +2,7 @@
 
 use laau_core::{Differentiate, Gradients, Input, Queries, Query, Solutions};
 
+use super::numeric::Point;
 use super::{Gradcheck, GradcheckOptions};
 use crate::error::Error;
 use crate::lengths::expect_length;
@@ -52,9 +53,9 @@ pub fn check_layer(
         multipliers: query.multiplier,
         remaining: query.remaining,
     };
-    layer.pullback_batch(queries, &solutions, upstream, &mut gradients)?;
-
     let mut report = Gradcheck::new();
+    layer.pullback_batch(queries, &solutions, upstream, &mut gradients)?;
+    report.gradients.add(gradients.exactness[0]);
     // The terms of the sum, which may cancel.
     let action = solutions.actions();
     let scale = action.iter().zip(upstream).map(|(x, w)| (x * w).abs()).sum();
@@ -87,13 +88,12 @@ pub fn check_layer(
                     .then(|| row.action.iter().zip(upstream).map(|(x, w)| x * w).sum())
             };
             let place = LayerPlace { input, index };
-            report.compare(
-                place,
-                derivatives[index],
-                (values[index], from, scale),
-                options,
-                &mut function,
-            );
+            let point = Point {
+                from,
+                scale,
+                ..Point::of(values, index)
+            };
+            report.compare(place, derivatives[index], point, options, &mut function);
             moved[index] = values[index];
         }
     }

@@ -14,21 +14,23 @@ pub use episode::{EpisodePlace, check_episode};
 pub use layer::{LayerPlace, check_layer};
 pub use problem::{Derivative, ProblemPlace, check_problem};
 
-use numeric::{Difference, difference};
+use laau_core::GradientCounts;
+use numeric::{Difference, Point, difference};
 
 /// Step sizes and tolerances of the checks.
 ///
 /// | option | default | purpose |
 /// |---|---|---|
 /// | `step` | 1e-4 | step, relative to the size of the input (at least `smallest`) |
-/// | `smallest` | 1e-2 | inputs smaller than this are stepped as if they were this large |
+/// | `smallest` | 1e-2 | inputs smaller than this share of the largest of their kind are stepped as if they were this large |
 /// | `kink` | 1e-6 | relative change of the slope within a step that makes a kink |
-/// | `floor` | 1e-3 | derivatives below this share of value/input count as this large in relative errors |
+/// | `floor` | 1e-4 | derivatives below this share of value/input count as this large in relative errors |
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GradcheckOptions {
     /// Step, relative to the size of the input.
     pub step: f64,
-    /// Inputs smaller than this are stepped as if they were this large.
+    /// Inputs smaller than this share of the largest of their kind (prices, budgets, actions, context) are stepped as if
+    /// they were this large; where all are zero, as if the largest were 1.
     pub smallest: f64,
     /// Relative change of the slope within a step that makes a kink.
     pub kink: f64,
@@ -42,7 +44,7 @@ impl Default for GradcheckOptions {
             step: 1e-4,
             smallest: 1e-2,
             kink: 1e-6,
-            floor: 1e-3,
+            floor: 1e-4,
         }
     }
 }
@@ -56,6 +58,8 @@ pub struct Gradcheck<P> {
     pub kinks: Vec<P>,
     /// Derivatives that were not, since the function could not be evaluated within the step.
     pub unsolved: Vec<P>,
+    /// How many of the layer's gradients behind the derivatives were exact; none for a problem's own derivatives.
+    pub gradients: GradientCounts,
     /// The largest relative error, if anything was compared.
     pub worst: Option<Mismatch<P>>,
 }
@@ -79,6 +83,7 @@ impl<P: Copy> Gradcheck<P> {
             checked: 0,
             kinks: Vec::new(),
             unsolved: Vec::new(),
+            gradients: GradientCounts::default(),
             worst: None,
         }
     }
@@ -89,16 +94,16 @@ impl<P: Copy> Gradcheck<P> {
         self.worst.as_ref().map_or(0.0, |worst| worst.relative_error)
     }
 
-    /// Compares one derivative of a function at `at`, which is defined from `from` on and has values of size `scale`.
+    /// Compares one derivative of a function.
     fn compare(
         &mut self,
         place: P,
         derivative: f64,
-        (at, from, scale): (f64, f64, f64),
+        point: Point,
         options: &GradcheckOptions,
         function: &mut dyn FnMut(f64) -> Option<f64>,
     ) {
-        match difference(at, from, scale, options, function) {
+        match difference(point, options, function) {
             Difference::Unsolved => self.unsolved.push(place),
             Difference::Kink => self.kinks.push(place),
             Difference::Smooth { slope, floor } => self.note(place, derivative, slope, floor),

@@ -12,15 +12,45 @@ pub(super) enum Difference {
     Smooth { slope: f64, floor: f64 },
 }
 
-/// Differentiates at `at`, where the function is defined on `from ..`; its terms are of size `scale`.
+/// Where a function of one input is differentiated.
+#[derive(Clone, Copy)]
+pub(super) struct Point {
+    /// The input.
+    pub(super) at: f64,
+    /// The largest size of an input of its kind; all may be 0.
+    pub(super) largest: f64,
+    /// The function is defined from here on.
+    pub(super) from: f64,
+    /// The size of the function's terms, which may cancel.
+    pub(super) scale: f64,
+}
+
+impl Point {
+    /// One of several inputs of a kind, all of which may be any number.
+    pub(super) fn of(inputs: &[f64], index: usize) -> Self {
+        Self {
+            at: inputs[index],
+            largest: inputs.iter().fold(0.0, |largest, input| input.abs().max(largest)),
+            from: f64::NEG_INFINITY,
+            scale: 0.0,
+        }
+    }
+
+    /// The size that the step is relative to.
+    fn size(self, options: &GradcheckOptions) -> f64 {
+        let unit = if self.largest > 0.0 { self.largest } else { 1.0 };
+        self.at.abs().max(options.smallest * unit)
+    }
+}
+
+/// Differentiates a function at a point.
 pub(super) fn difference(
-    at: f64,
-    from: f64,
-    scale: f64,
+    point: Point,
     options: &GradcheckOptions,
     function: &mut dyn FnMut(f64) -> Option<f64>,
 ) -> Difference {
-    let size = at.abs().max(options.smallest);
+    let Point { at, from, scale, .. } = point;
+    let size = point.size(options);
     let h = options.step * size;
     let result = if at - h < from {
         one_sided(at, h, function)
@@ -77,9 +107,11 @@ mod tests {
     use super::*;
 
     fn check(at: f64, from: f64, function: impl Fn(f64) -> f64) -> Option<f64> {
-        match difference(at, from, 0.0, &GradcheckOptions::default(), &mut |x| {
-            Some(function(x))
-        }) {
+        let point = Point {
+            from,
+            ..Point::of(&[at], 0)
+        };
+        match difference(point, &GradcheckOptions::default(), &mut |x| Some(function(x))) {
             Difference::Smooth { slope, .. } => Some(slope),
             Difference::Kink | Difference::Unsolved => None,
         }
@@ -101,5 +133,17 @@ mod tests {
             );
         }
         assert!(check(1.0, 0.0, |x| (x - 1.1).abs() + 3.0 * x).is_some());
+    }
+
+    #[test]
+    fn steps_are_relative_to_the_inputs_of_their_kind() {
+        let smooth = |inputs: &[f64], index: usize| {
+            let point = Point::of(inputs, index);
+            let slope = difference(point, &GradcheckOptions::default(), &mut |x| Some(x.ln()));
+            matches!(slope, Difference::Smooth { slope, .. } if (slope * inputs[index] - 1.0).abs() < 1e-8)
+        };
+        // A logarithm at 2e-5: a step of 1e-6 is a twentieth of the way to its pole, and looks like a kink.
+        assert!(smooth(&[2e-5, 3e-5], 0));
+        assert!(!smooth(&[2e-5, 1.0], 0));
     }
 }

@@ -2,6 +2,7 @@
 
 use laau_core::{Dimensions, SmoothProblem};
 
+use super::numeric::Point;
 use super::{Gradcheck, GradcheckOptions};
 use crate::error::Error;
 use crate::lengths::expect_length;
@@ -177,9 +178,9 @@ impl Check<'_> {
         let mut values = vec![0.0; rows];
         for column in 0..width {
             for row in 0..rows {
-                let at = match by {
-                    By::Action => self.action[column],
-                    By::Context => self.context[column],
+                let point = match by {
+                    By::Action => Point::of(self.action, column),
+                    By::Context => Point::of(self.context, column),
                 };
                 let mut entry = |value: f64| {
                     match by {
@@ -200,13 +201,13 @@ impl Check<'_> {
                 self.report.compare(
                     place,
                     derivatives[row * width + column],
-                    (at, f64::NEG_INFINITY, 0.0),
+                    point,
                     self.options,
                     &mut entry,
                 );
                 match by {
-                    By::Action => x[column] = at,
-                    By::Context => c[column] = at,
+                    By::Action => x[column] = point.at,
+                    By::Context => c[column] = point.at,
                 }
             }
         }

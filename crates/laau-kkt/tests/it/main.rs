@@ -6,6 +6,7 @@ mod clarabel;
 mod conformance;
 mod edges;
 mod episodes;
+mod episodes_of_problems;
 mod gradients;
 mod problems;
 mod random_instances;
