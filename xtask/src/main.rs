@@ -7,6 +7,7 @@
 
 mod browser;
 mod figures;
+mod newcomer;
 mod reproduce;
 mod tidy;
 
@@ -29,6 +30,10 @@ enum Command {
     ///
     /// Example: cargo xtask tidy
     Tidy,
+    /// Runs the newcomer's path of the README, line by line as it is written, with a fresh installation of the binary.
+    ///
+    /// Example: cargo xtask newcomer
+    Newcomer,
     /// Runs every experiment of the paper, draws its figures and decides its claims.
     ///
     /// Example: cargo xtask reproduce --quick
@@ -52,6 +57,7 @@ fn workspace_root() -> PathBuf {
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Tidy => tidy::run(),
+        Command::Newcomer => newcomer::run(&workspace_root()),
         Command::Reproduce(arguments) => reproduce::run(&arguments, &workspace_root()),
         Command::Figures { folder } => figures::run(&folder),
     };

@@ -59,6 +59,22 @@ impl Progress {
         self.bar.inc(1);
     }
 
+    /// One more unit is done: the bar says which and how long the rest takes; elsewhere it is a line.
+    pub(crate) fn done(&self, words: impl Display) {
+        self.bar.inc(1);
+        match self.shows {
+            Shows::Bar => self.bar.set_message(words.to_string()),
+            Shows::Lines => {
+                let (at, of) = (self.bar.position(), self.bar.length().unwrap_or_default());
+                output::talk(format_args!(
+                    "  [{at}/{of}] {words}, about {} s left",
+                    self.bar.eta().as_secs()
+                ));
+            }
+            Shows::Nothing => {}
+        }
+    }
+
     /// A line that stays.
     pub(crate) fn line(&self, words: impl Display) {
         match self.shows {

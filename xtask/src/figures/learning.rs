@@ -100,7 +100,11 @@ pub(super) fn online_learning(rows: &[RoundRow], folder: &Path) -> anyhow::Resul
                         Spread::of(of.map(|row| row.utility)).map(|spread| (round as f64, spread))
                     })
                     .collect();
-                band(&points, method, colour)
+                let name = match method.as_str() {
+                    "laau" => "LAAU, trained offline",
+                    other => policy_name(other),
+                };
+                band(&points, name, colour)
             })
             .collect();
         let layout = dress(Layout::auto_from_plots(&plots))

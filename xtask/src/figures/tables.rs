@@ -15,6 +15,8 @@ pub(crate) struct PolicyRow {
     pub(crate) seed: u64,
     pub(crate) utility: f64,
     pub(crate) fraction_of_opt: f64,
+    pub(crate) lower_quartile: f64,
+    pub(crate) median: f64,
     pub(crate) remaining_percent: f64,
     pub(crate) violations: usize,
 }
@@ -56,6 +58,7 @@ pub(crate) struct PointRow {
 pub(crate) struct RoundRow {
     pub(crate) data: String,
     pub(crate) method: String,
+    pub(crate) learning_rate: f64,
     pub(crate) seed: u64,
     pub(crate) round: usize,
     pub(crate) utility: f64,

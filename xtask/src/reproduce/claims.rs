@@ -1,24 +1,31 @@
 //! The claims that the paper makes in words, decided from the tables.
 //!
-//! A claim is *reproduced* if it holds for the mean over seeds; beside the verdict stand the figures and how many seeds
-//! agree. Nothing else decides.
+//! A claim is *reproduced* if it holds for the mean over seeds; beside the verdict stand the figures with their range over
+//! seeds, least to greatest. Nothing else decides.
 
 use std::collections::BTreeMap;
 
-use crate::figures::tables::{EpisodeRow, PolicyRow, ShiftRow, distinct};
+use crate::figures::tables::{PolicyRow, ShiftRow, Spread, distinct};
 
 /// What is known when claims are decided.
 pub(crate) struct Evidence {
     pub(crate) policies: Vec<PolicyRow>,
-    pub(crate) episodes: Vec<EpisodeRow>,
     pub(crate) shifts: Vec<ShiftRow>,
 }
+
+/// The columns of the claims table, always: both kinds of data, both readings of the paper's data section.
+pub(crate) const DATA_SETS: [&str; 4] = [
+    "synthetic-consecutive",
+    "synthetic-interleaved",
+    "trace-consecutive",
+    "trace-interleaved",
+];
 
 /// A claim, and its verdict on each data set that it was measured on.
 pub(crate) struct Claim {
     pub(crate) text: &'static str,
     pub(crate) source: &'static str,
-    pub(crate) verdicts: BTreeMap<String, Verdict>,
+    pub(crate) verdicts: BTreeMap<&'static str, Verdict>,
 }
 
 /// Whether a claim holds, and the figures that say so.
@@ -53,7 +60,7 @@ pub(crate) fn decide(evidence: &Evidence) -> Vec<Claim> {
         (
             "CR-Pursuit is far below every other policy",
             "Section 7",
-            |e, data| below_all(e, data, "cr-pursuit"),
+            |e, data| far_below_all(e, data, "cr-pursuit"),
         ),
         ("LAAU is above RL at every N", "Fig. 6", |e, data| {
             above_all(e, data, "laau", &["rl"], &horizons(e, data))
@@ -86,49 +93,68 @@ pub(crate) fn decide(evidence: &Evidence) -> Vec<Claim> {
         ),
         ("LAAU loses less by the shift than RL", "Fig. 3", loses_less),
     ];
-    let mut sets = distinct(&evidence.policies, |row| row.data.clone());
-    for data in distinct(&evidence.shifts, |row| row.data.clone()) {
-        if !sets.contains(&data) {
-            sets.push(data);
-        }
-    }
     rules
         .iter()
         .map(|(text, source, rule)| Claim {
             text,
             source,
-            verdicts: sets
-                .iter()
-                .filter_map(|data| Some((data.clone(), rule(evidence, data)?)))
+            verdicts: DATA_SETS
+                .into_iter()
+                .filter_map(|data| Some((data, rule(evidence, data)?)))
                 .collect(),
         })
         .collect()
 }
 
 /// One value per seed.
-fn per_seed(
-    evidence: &Evidence,
-    data: &str,
-    policy: &str,
-    horizon: usize,
-    value: fn(&PolicyRow) -> f64,
-) -> BTreeMap<u64, f64> {
-    let rows = evidence.policies.iter();
-    rows.filter(|row| row.data == data && row.policy == policy && row.horizon == horizon)
-        .map(|row| (row.seed, value(row)))
-        .collect()
-}
+#[derive(Debug, Clone, PartialEq)]
+struct PerSeed(BTreeMap<u64, f64>);
 
-fn mean(values: &BTreeMap<u64, f64>) -> Option<f64> {
-    (!values.is_empty()).then(|| values.values().sum::<f64>() / values.len() as f64)
-}
+impl PerSeed {
+    /// Of a policy at a horizon.
+    fn at(
+        evidence: &Evidence,
+        data: &str,
+        policy: &str,
+        horizon: usize,
+        value: fn(&PolicyRow) -> f64,
+    ) -> Option<Self> {
+        let rows = evidence.policies.iter();
+        let values: BTreeMap<u64, f64> = rows
+            .filter(|row| row.data == data && row.policy == policy && row.horizon == horizon)
+            .map(|row| (row.seed, value(row)))
+            .collect();
+        (!values.is_empty()).then_some(Self(values))
+    }
 
-/// How many seeds have the first above the second.
-fn agreement(above: &BTreeMap<u64, f64>, below: &BTreeMap<u64, f64>) -> (usize, usize) {
-    let pairs = above.iter().filter_map(|(seed, a)| Some((a, below.get(seed)?)));
-    pairs.fold((0, 0), |(agree, all), (a, b)| {
-        (agree + usize::from(a > b), all + 1)
-    })
+    /// Of a policy that was trained on shifted data.
+    fn shifted(evidence: &Evidence, data: &str, policy: &str, target: f64) -> Option<Self> {
+        let rows = evidence.shifts.iter();
+        let values: BTreeMap<u64, f64> = rows
+            .filter(|row| row.data == data && row.policy == policy && row.target == target)
+            .map(|row| (row.seed, row.fraction_of_opt))
+            .collect();
+        (!values.is_empty()).then_some(Self(values))
+    }
+
+    fn mean(&self) -> f64 {
+        self.0.values().sum::<f64>() / self.0.len() as f64
+    }
+
+    /// Seed by seed; nothing if no seed is in both.
+    fn minus(&self, other: &Self) -> Option<Self> {
+        let pairs = self.0.iter();
+        let values: BTreeMap<u64, f64> = pairs
+            .filter_map(|(seed, value)| Some((*seed, value - other.0.get(seed)?)))
+            .collect();
+        (!values.is_empty()).then_some(Self(values))
+    }
+
+    /// Least and greatest, with a sign.
+    fn range(&self) -> String {
+        Spread::of(self.0.values().copied())
+            .map_or_else(String::new, |s| format!("{:+.4} … {:+.4}", s.least, s.most))
+    }
 }
 
 fn horizons(evidence: &Evidence, data: &str) -> Vec<usize> {
@@ -136,153 +162,127 @@ fn horizons(evidence: &Evidence, data: &str) -> Vec<usize> {
     distinct(&rows, |row| row.horizon)
 }
 
-/// One policy above all others at the given horizons, by the mean fraction of OPT.
-fn above_all(evidence: &Evidence, data: &str, one: &str, others: &[&str], at: &[usize]) -> Option<Verdict> {
-    let mut reproduced = true;
-    let mut parts = Vec::new();
-    for &horizon in at {
-        let ours = per_seed(evidence, data, one, horizon, |row| row.fraction_of_opt);
-        let mine = mean(&ours)?;
-        let mut rivals: Vec<(&str, f64, (usize, usize))> = others
-            .iter()
-            .filter_map(|rival| {
-                let theirs = per_seed(evidence, data, rival, horizon, |row| row.fraction_of_opt);
-                Some((*rival, mean(&theirs)?, agreement(&ours, &theirs)))
-            })
-            .collect();
-        rivals.sort_by(|a, b| b.1.total_cmp(&a.1));
-        let (best, theirs, (agree, seeds)) = *rivals.first()?;
-        reproduced &= mine > theirs;
-        parts.push(format!(
-            "N = {horizon}: {mine:.4} against {theirs:.4} ({best}), {agree} of {seeds} seeds"
-        ));
-    }
-    Some(Verdict {
-        reproduced,
-        measured: parts.join("; "),
+/// A verdict from one part per horizon, each with its figures; nothing if there is no horizon or one has no figures.
+fn by_horizon(horizons: &[usize], part: impl Fn(usize) -> Option<(bool, String)>) -> Option<Verdict> {
+    let parts: Vec<(bool, String)> = horizons
+        .iter()
+        .map(|&n| part(n).map(|(holds, figures)| (holds, format!("N = {n}: {figures}"))))
+        .collect::<Option<_>>()?;
+    let (holds, figures): (Vec<bool>, Vec<String>) = parts.into_iter().unzip();
+    (!holds.is_empty()).then(|| Verdict {
+        reproduced: holds.iter().all(|holds| *holds),
+        measured: figures.join("; "),
     })
 }
 
-/// One policy below all others at every horizon.
-fn below_all(evidence: &Evidence, data: &str, lowest: &str) -> Option<Verdict> {
-    let mut reproduced = true;
-    let mut parts = Vec::new();
-    for horizon in horizons(evidence, data) {
-        let own = mean(&per_seed(evidence, data, lowest, horizon, |row| {
-            row.fraction_of_opt
-        }))?;
-        let rows: Vec<&PolicyRow> = evidence.policies.iter().filter(|row| row.data == data).collect();
-        let next = distinct(&rows, |row| row.policy.clone())
+/// One policy above all others at the given horizons, by the mean fraction of OPT.
+fn above_all(evidence: &Evidence, data: &str, one: &str, others: &[&str], at: &[usize]) -> Option<Verdict> {
+    let fraction = |policy: &str, n| PerSeed::at(evidence, data, policy, n, |row| row.fraction_of_opt);
+    by_horizon(at, |n| {
+        let ours = fraction(one, n)?;
+        let (best, theirs) = others
             .iter()
-            .filter(|policy| *policy != lowest)
-            .filter_map(|policy| {
-                Some((
-                    mean(&per_seed(evidence, data, policy, horizon, |row| {
-                        row.fraction_of_opt
-                    }))?,
-                    policy.clone(),
-                ))
-            })
-            .min_by(|a, b| a.0.total_cmp(&b.0))?;
-        reproduced &= own < next.0 - 0.1;
-        parts.push(format!(
-            "N = {horizon}: {own:.4}, next {:.4} ({})",
-            next.0, next.1
-        ));
-    }
-    Some(Verdict {
-        reproduced,
-        measured: parts.join("; "),
+            .filter_map(|rival| Some((*rival, fraction(rival, n)?)))
+            .max_by(|a, b| a.1.mean().total_cmp(&b.1.mean()))?;
+        let lead = ours.minus(&theirs)?;
+        let figures = format!(
+            "{:.4} against {:.4} ({best}), by {}",
+            ours.mean(),
+            theirs.mean(),
+            lead.range()
+        );
+        Some((ours.mean() > theirs.mean(), figures))
+    })
+}
+
+/// One policy below all others at every horizon, by a tenth of OPT.
+fn far_below_all(evidence: &Evidence, data: &str, lowest: &str) -> Option<Verdict> {
+    let fraction = |policy: &str, n| PerSeed::at(evidence, data, policy, n, |row| row.fraction_of_opt);
+    by_horizon(&horizons(evidence, data), |n| {
+        let own = fraction(lowest, n)?;
+        let (next, theirs) = distinct(&evidence.policies, |row| row.policy.clone())
+            .into_iter()
+            .filter(|policy| policy != lowest)
+            .filter_map(|policy| Some((fraction(&policy, n)?, policy)))
+            .map(|(value, policy)| (policy, value))
+            .min_by(|a, b| a.1.mean().total_cmp(&b.1.mean()))?;
+        let figures = format!(
+            "{:.4} against {:.4} ({next}), by {}",
+            own.mean(),
+            theirs.mean(),
+            own.minus(&theirs)?.range()
+        );
+        Some((own.mean() < theirs.mean() - 0.1, figures))
     })
 }
 
 fn lead_grows(evidence: &Evidence, data: &str) -> Option<Verdict> {
     let horizons = horizons(evidence, data);
-    let lead = |horizon: usize| {
-        let value = |policy| {
-            mean(&per_seed(evidence, data, policy, horizon, |row| {
-                row.fraction_of_opt
-            }))
-        };
-        Some(value("laau")? - value("rl")?)
-    };
-    let leads: Vec<f64> = horizons
+    let fraction = |policy: &str, n| PerSeed::at(evidence, data, policy, n, |row| row.fraction_of_opt);
+    let leads: Vec<PerSeed> = horizons
         .iter()
-        .map(|horizon| lead(*horizon))
+        .map(|&n| fraction("laau", n)?.minus(&fraction("rl", n)?))
         .collect::<Option<_>>()?;
     let parts: Vec<String> = horizons
         .iter()
         .zip(&leads)
-        .map(|(n, lead)| format!("N = {n}: {lead:+.4}"))
+        .map(|(n, lead)| format!("N = {n}: {:+.4} ({})", lead.mean(), lead.range()))
         .collect();
     Some(Verdict {
-        reproduced: leads.len() > 1 && leads.is_sorted_by(|a, b| a < b),
+        reproduced: leads.len() > 1 && leads.is_sorted_by(|a, b| a.mean() < b.mean()),
         measured: parts.join("; "),
     })
 }
 
 fn laau_leaves_little(evidence: &Evidence, data: &str) -> Option<Verdict> {
-    let mut reproduced = true;
-    let mut parts = Vec::new();
-    for horizon in horizons(evidence, data) {
-        let left = mean(&per_seed(evidence, data, "laau", horizon, |row| {
-            row.remaining_percent
-        }))?;
-        reproduced &= left < 1.0;
-        parts.push(format!("N = {horizon}: {left:.2} %"));
-    }
-    Some(Verdict {
-        reproduced,
-        measured: parts.join("; "),
+    by_horizon(&horizons(evidence, data), |n| {
+        let left = PerSeed::at(evidence, data, "laau", n, |row| row.remaining_percent)?;
+        let spread = Spread::of(left.0.values().copied())?;
+        let figures = format!("{:.2} % ({:.2} … {:.2})", spread.mean, spread.least, spread.most);
+        Some((spread.mean < 1.0, figures))
     })
 }
 
 fn avg_lt_leaves_most(evidence: &Evidence, data: &str) -> Option<Verdict> {
-    let mut reproduced = true;
-    let mut parts = Vec::new();
-    for horizon in horizons(evidence, data) {
-        let value = |policy| {
-            mean(&per_seed(evidence, data, policy, horizon, |row| {
-                row.remaining_percent
-            }))
-        };
-        let own = value("avg-lt")?;
-        let rivals = ["dgd", "mw", "rl", "laau"];
-        let next = rivals
-            .iter()
-            .filter_map(|policy| value(policy))
-            .max_by(f64::total_cmp)?;
-        reproduced &= own > next;
-        parts.push(format!("N = {horizon}: {own:.2} %, next {next:.2} %"));
-    }
-    Some(Verdict {
-        reproduced,
-        measured: parts.join("; "),
+    let left = |policy: &str, n| {
+        let values = PerSeed::at(evidence, data, policy, n, |row| row.remaining_percent)?;
+        Spread::of(values.0.into_values())
+    };
+    by_horizon(&horizons(evidence, data), |n| {
+        let own = left("avg-lt", n)?;
+        let (policy, next) = ["dgd", "mw", "rl", "laau"]
+            .into_iter()
+            .filter_map(|policy| Some((policy, left(policy, n)?)))
+            .max_by(|a, b| a.1.mean.total_cmp(&b.1.mean))?;
+        let figures = format!(
+            "{:.2} % ({:.2} … {:.2}) against {:.2} % ({policy})",
+            own.mean, own.least, own.most, next.mean
+        );
+        Some((own.mean > next.mean, figures))
     })
 }
 
 fn best_quartiles(evidence: &Evidence, data: &str) -> Option<Verdict> {
-    let quartiles = |policy: &str| {
-        let rows = evidence
-            .episodes
-            .iter()
-            .filter(|row| row.data == data && row.policy == policy);
-        let mut values: Vec<f64> = rows.map(|row| row.utility).collect();
-        values.sort_by(f64::total_cmp);
-        let last = values.len().checked_sub(1)?;
-        Some([values[last / 4], values[last / 2]])
-    };
-    let own = quartiles("laau")?;
-    let names = ["lower quartile", "median"];
+    type Column = (&'static str, fn(&PolicyRow) -> f64);
+    let columns: [Column; 2] = [
+        ("lower quartile", |row| row.lower_quartile),
+        ("median", |row| row.median),
+    ];
     let mut reproduced = true;
     let mut parts = Vec::new();
-    for k in 0..2 {
-        let (best, policy) = RIVALS
+    for (name, value) in columns {
+        let own = PerSeed::at(evidence, data, "laau", 20, value)?;
+        let (policy, best) = RIVALS
             .iter()
-            .filter_map(|policy| Some((quartiles(policy)?[k], policy)))
-            .max_by(|a, b| a.0.total_cmp(&b.0))?;
-        reproduced &= own[k] > best;
-        parts.push(format!("{} {:.4} against {best:.4} ({policy})", names[k], own[k]));
+            .filter_map(|policy| Some((policy, PerSeed::at(evidence, data, policy, 20, value)?)))
+            .max_by(|a, b| a.1.mean().total_cmp(&b.1.mean()))?;
+        reproduced &= own.mean() > best.mean();
+        parts.push(format!(
+            "{name} {:.4} against {:.4} ({policy}), by {}",
+            own.mean(),
+            best.mean(),
+            own.minus(&best)?.range()
+        ));
     }
     Some(Verdict {
         reproduced,
@@ -290,43 +290,50 @@ fn best_quartiles(evidence: &Evidence, data: &str) -> Option<Verdict> {
     })
 }
 
-/// Mean fraction of OPT at a shift.
-fn shifted(evidence: &Evidence, data: &str, policy: &str, target: f64) -> Option<f64> {
-    let rows = evidence.shifts.iter();
-    let values: BTreeMap<u64, f64> = rows
-        .filter(|row| row.data == data && row.policy == policy && row.target == target)
-        .map(|row| (row.seed, row.fraction_of_opt))
-        .collect();
-    mean(&values)
+/// What a policy loses by training on data that are shifted by 0.25.
+fn loss(evidence: &Evidence, data: &str, policy: &str) -> Option<PerSeed> {
+    let of = |target| PerSeed::shifted(evidence, data, policy, target);
+    of(0.0)?.minus(&of(0.25)?)
 }
 
 fn shift_lowers(evidence: &Evidence, data: &str) -> Option<Verdict> {
-    let change =
-        |policy| Some(shifted(evidence, data, policy, 0.25)? - shifted(evidence, data, policy, 0.0)?);
-    let (laau, rl) = (change("laau")?, change("rl")?);
+    let (laau, rl) = (loss(evidence, data, "laau")?, loss(evidence, data, "rl")?);
     Some(Verdict {
-        reproduced: laau < 0.0 && rl < 0.0,
-        measured: format!("LAAU {laau:+.4}, RL {rl:+.4} of OPT"),
+        reproduced: laau.mean() > 0.0 && rl.mean() > 0.0,
+        measured: format!(
+            "LAAU loses {:+.4} ({}), RL {:+.4} ({}) of OPT",
+            laau.mean(),
+            laau.range(),
+            rl.mean(),
+            rl.range()
+        ),
     })
 }
 
 fn above_mw_when_shifted(evidence: &Evidence, data: &str) -> Option<Verdict> {
-    let (laau, mw) = (
-        shifted(evidence, data, "laau", 0.25)?,
-        shifted(evidence, data, "mw", 0.25)?,
-    );
+    let of = |policy| PerSeed::shifted(evidence, data, policy, 0.25);
+    let (laau, mw) = (of("laau")?, of("mw")?);
     Some(Verdict {
-        reproduced: laau > mw,
-        measured: format!("LAAU {laau:.4}, MW {mw:.4} of OPT"),
+        reproduced: laau.mean() > mw.mean(),
+        measured: format!(
+            "LAAU {:.4}, MW {:.4} of OPT, by {}",
+            laau.mean(),
+            mw.mean(),
+            laau.minus(&mw)?.range()
+        ),
     })
 }
 
 fn loses_less(evidence: &Evidence, data: &str) -> Option<Verdict> {
-    let loss = |policy| Some(shifted(evidence, data, policy, 0.0)? - shifted(evidence, data, policy, 0.25)?);
-    let (laau, rl) = (loss("laau")?, loss("rl")?);
+    let (laau, rl) = (loss(evidence, data, "laau")?, loss(evidence, data, "rl")?);
     Some(Verdict {
-        reproduced: laau < rl,
-        measured: format!("LAAU loses {laau:.4}, RL {rl:.4} of OPT"),
+        reproduced: laau.mean() < rl.mean(),
+        measured: format!(
+            "LAAU loses {:+.4}, RL {:+.4} of OPT; the difference is {}",
+            laau.mean(),
+            rl.mean(),
+            laau.minus(&rl)?.range()
+        ),
     })
 }
 
@@ -342,6 +349,8 @@ mod tests {
             seed,
             utility: fraction,
             fraction_of_opt: fraction,
+            lower_quartile: fraction,
+            median: fraction,
             remaining_percent: left,
             violations: 0,
         }
@@ -350,7 +359,6 @@ mod tests {
     fn verdict(rows: Vec<PolicyRow>, text: &str) -> Option<Verdict> {
         let claims = decide(&Evidence {
             policies: rows,
-            episodes: Vec::new(),
             shifts: Vec::new(),
         });
         let claim = claims
@@ -371,7 +379,10 @@ mod tests {
             ]
         };
         let found = verdict(rows(0.97), "Equal is above").unwrap();
-        assert_eq!(found.measured, "N = 10: 0.9700 against 0.9500 (mw), 1 of 1 seeds");
+        assert_eq!(
+            found.measured,
+            "N = 10: 0.9700 against 0.9500 (mw), by +0.0200 … +0.0200"
+        );
         assert!(found.reproduced);
         assert!(!verdict(rows(0.949), "Equal is above").unwrap().reproduced);
     }

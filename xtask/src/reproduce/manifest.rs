@@ -31,6 +31,8 @@ pub(super) struct Finished {
     pub(super) data: String,
     /// A checksum of its file, so that a changed experiment is run again.
     pub(super) checksum: String,
+    /// What was run: sizes and all other keys of the file.
+    pub(super) settings: toml::Table,
     /// How long it took.
     pub(super) seconds: f64,
 }

@@ -1,6 +1,8 @@
 //! `cargo xtask reproduce`: every figure of the paper, from one command.
 
 mod claims;
+mod golden;
+mod look;
 mod manifest;
 mod page;
 
@@ -11,7 +13,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, bail, ensure};
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use self::manifest::{Finished, Manifest};
 use crate::figures;
@@ -34,9 +36,21 @@ pub(crate) struct ReproduceArgs {
     /// Run finished experiments again
     #[arg(long)]
     fresh: bool,
+    /// What to do with the tables of a quick run that are kept in experiments/golden
+    #[arg(long, requires = "quick", conflicts_with_all = ["only", "trace"])]
+    golden: Option<Golden>,
     /// Where to write
     #[arg(long, short, default_value = "reproduction")]
     output: PathBuf,
+}
+
+/// What a quick run is to the tables that are kept.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Golden {
+    /// Compare with them, and fail if they differ
+    Check,
+    /// Replace them
+    Bless,
 }
 
 /// Runs what is not finished yet, draws the figures, writes the page.
@@ -47,14 +61,12 @@ pub(crate) fn run(arguments: &ReproduceArgs, root: &Path) -> anyhow::Result<()> 
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let mut manifest = open_manifest(arguments, root, folder);
 
-    let mut sources = vec![("synthetic", None)];
-    if let Some(trace) = &arguments.trace {
-        sources.push(("trace", Some(trace.as_str())));
+    let mut work: Vec<(&Experiment, &str, Option<&str>)> =
+        experiments.iter().map(|e| (e, "synthetic", None)).collect();
+    if let Some(trace) = arguments.trace.as_deref() {
+        let on_trace = experiments.iter().filter(|e| e.runs_on_a_trace());
+        work.extend(on_trace.map(|e| (e, "trace", Some(trace))));
     }
-    let work: Vec<(&Experiment, &str, Option<&str>)> = sources
-        .iter()
-        .flat_map(|(data, trace)| experiments.iter().map(|e| (e, *data, *trace)))
-        .collect();
     let started = Instant::now();
     for (done, (experiment, data, trace)) in work.iter().enumerate() {
         if manifest.has(&experiment.name, data, &experiment.checksum) {
@@ -86,15 +98,23 @@ pub(crate) fn run(arguments: &ReproduceArgs, root: &Path) -> anyhow::Result<()> 
             name: experiment.name.clone(),
             data: (*data).to_owned(),
             checksum: experiment.checksum.clone(),
+            settings: experiment.settings(arguments.quick),
             seconds,
         });
         manifest.save(folder)?;
     }
-    merge_tables(folder, &sources.iter().map(|(data, _)| *data).collect::<Vec<_>>())?;
+    merge_tables(folder, &manifest)?;
     figures::run(folder)?;
     page::write_page(folder, &manifest)?;
-    println!("{}", folder.join("index.html").display());
-    Ok(())
+    let page = folder.join("index.html");
+    println!("{}", page.display());
+    println!("{}", look::look(&page)?);
+    let kept = root.join("experiments").join("golden");
+    match arguments.golden {
+        Some(Golden::Check) => golden::check(folder, &kept),
+        Some(Golden::Bless) => golden::bless(folder, &kept),
+        None => Ok(()),
+    }
 }
 
 /// One file of `experiments/`.
@@ -102,6 +122,24 @@ struct Experiment {
     name: String,
     path: PathBuf,
     checksum: String,
+    table: toml::Table,
+}
+
+impl Experiment {
+    /// Whether it is about the paper's data, which a trace can stand for: it then says how episodes are made of a trace.
+    fn runs_on_a_trace(&self) -> bool {
+        self.table.contains_key("constructions")
+    }
+
+    /// What was run: sizes and all other keys.
+    fn settings(&self, quick: bool) -> toml::Table {
+        let mut table = self.table.clone();
+        let small = table.remove("quick");
+        if let (true, Some(toml::Value::Table(small))) = (quick, small) {
+            table.extend(small);
+        }
+        table
+    }
 }
 
 fn experiments(root: &Path, only: &[String]) -> anyhow::Result<Vec<Experiment>> {
@@ -115,14 +153,17 @@ fn experiments(root: &Path, only: &[String]) -> anyhow::Result<Vec<Experiment>> 
         if path.extension().is_none_or(|extension| extension != "toml") {
             continue;
         }
+        let text =
+            std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let mut hasher = DefaultHasher::new();
-        std::fs::read_to_string(&path)
-            .with_context(|| format!("cannot read {}", path.display()))?
-            .hash(&mut hasher);
+        text.hash(&mut hasher);
         found.push(Experiment {
             name,
-            path,
             checksum: format!("{:016x}", hasher.finish()),
+            table: text
+                .parse()
+                .with_context(|| format!("{} is not TOML", path.display()))?,
+            path,
         });
     }
     found.sort_by(|a, b| a.name.cmp(&b.name));
@@ -245,20 +286,23 @@ fn run_one(
     Ok(started.elapsed().as_secs_f64())
 }
 
-/// Puts the tables of all experiments and data together, one file per table.
-fn merge_tables(folder: &Path, sources: &[&str]) -> anyhow::Result<()> {
+/// Puts the tables of all finished experiments together, one file per table: first the embedded workload, then the trace.
+fn merge_tables(folder: &Path, manifest: &Manifest) -> anyhow::Result<()> {
     let mut merged: BTreeMap<String, String> = BTreeMap::new();
-    for source in sources {
+    let mut folders: Vec<PathBuf> = manifest
+        .experiments
+        .iter()
+        .map(|e| folder.join("tables").join(&e.data).join(&e.name))
+        .collect();
+    folders.sort();
+    for tables in folders {
         let mut found = Vec::new();
-        let tables = folder.join("tables").join(source);
-        for experiment in
+        for table in
             std::fs::read_dir(&tables).with_context(|| format!("cannot read {}", tables.display()))?
         {
-            for table in std::fs::read_dir(experiment?.path())? {
-                let path = table?.path();
-                if path.extension().is_some_and(|extension| extension == "csv") {
-                    found.push(path);
-                }
+            let path = table?.path();
+            if path.extension().is_some_and(|extension| extension == "csv") {
+                found.push(path);
             }
         }
         found.sort();

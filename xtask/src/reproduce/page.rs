@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Context;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::claims::{self, Claim, Evidence};
+use super::claims::{self, Claim, DATA_SETS, Evidence};
 use super::manifest::Manifest;
 use crate::figures::style::{data_name, policy_name, write};
 use crate::figures::tables::{self, PolicyRow, Spread, distinct};
@@ -45,7 +45,6 @@ pub(super) fn write_page(folder: &Path, manifest: &Manifest) -> anyhow::Result<(
     let policies: Vec<PolicyRow> = tables::read(folder, "policies.csv")?;
     let evidence = Evidence {
         policies: policies.clone(),
-        episodes: tables::read(folder, "distribution.csv")?,
         shifts: tables::read(folder, "ood.csv")?,
     };
     let claims = claims::decide(&evidence);
@@ -140,32 +139,30 @@ fn what_was_run(manifest: &Manifest) -> Markup {
     }
 }
 
-fn data_sets(claims: &[Claim]) -> Vec<String> {
-    distinct(
-        &claims
-            .iter()
-            .flat_map(|claim| claim.verdicts.keys().cloned())
-            .collect::<Vec<_>>(),
-        Clone::clone,
-    )
+/// What stands in the claims table where there is no verdict.
+fn missing(data: &str) -> &'static str {
+    if data.starts_with("trace") {
+        "not run (--trace PATH)"
+    } else {
+        "not run"
+    }
 }
 
 fn claims_table(claims: &[Claim]) -> Markup {
-    let sets = data_sets(claims);
     html! {
         table class="sortable" {
-            thead { tr { th { "claim" } th { "in" } @for data in &sets { th { (data_name(data)) } } } }
+            thead { tr { th { "claim" } th { "in" } @for data in DATA_SETS { th { (data_name(data)) } } } }
             tbody {
                 @for claim in claims {
                     tr {
                         td { (claim.text) }
                         td { (claim.source) }
-                        @for data in &sets {
+                        @for data in DATA_SETS {
                             @match claim.verdicts.get(data) {
                                 Some(verdict) => td class=(if verdict.reproduced { "yes" } else { "no" }) {
                                     strong { (word(verdict.reproduced)) } br; small { (verdict.measured) }
                                 },
-                                None => td { "not measured" },
+                                None => td { (missing(data)) },
                             }
                         }
                     }
@@ -184,25 +181,15 @@ fn word(reproduced: bool) -> &'static str {
 }
 
 fn claims_markdown(claims: &[Claim]) -> String {
-    let sets = data_sets(claims);
     let mut lines = vec![
-        format!(
-            "| claim | in | {} |",
-            sets.iter()
-                .map(|data| data_name(data))
-                .collect::<Vec<_>>()
-                .join(" | ")
-        ),
-        format!("|---|---|{}", "---|".repeat(sets.len())),
+        format!("| claim | in | {} |", DATA_SETS.map(data_name).join(" | ")),
+        format!("|---|---|{}", "---|".repeat(DATA_SETS.len())),
     ];
     for claim in claims {
-        let cells: Vec<String> = sets
-            .iter()
-            .map(|data| match claim.verdicts.get(data) {
-                Some(verdict) => format!("**{}** {}", word(verdict.reproduced), verdict.measured),
-                None => "not measured".to_owned(),
-            })
-            .collect();
+        let cells = DATA_SETS.map(|data| match claim.verdicts.get(data) {
+            Some(verdict) => format!("**{}** {}", word(verdict.reproduced), verdict.measured),
+            None => missing(data).to_owned(),
+        });
         lines.push(format!(
             "| {} | {} | {} |",
             claim.text,
@@ -287,20 +274,5 @@ figure { margin: 2rem 0; } figure svg { max-width: 100%; height: auto; }
 figcaption { color: #444; } code { font-size: .9em; }
 ";
 
-/// Sorts a table by the column whose heading was clicked: by number where both cells begin with one.
-const SORT: &str = "
-document.querySelectorAll('table.sortable').forEach(table => {
-  table.querySelectorAll('th').forEach((head, column) => head.addEventListener('click', () => {
-    const body = table.tBodies[0], up = head.dataset.order !== 'up';
-    table.querySelectorAll('th').forEach(other => delete other.dataset.order);
-    head.dataset.order = up ? 'up' : 'down';
-    const text = row => row.cells[column].textContent;
-    const rows = [...body.rows].sort((a, b) => {
-      const [x, y] = [parseFloat(text(a)), parseFloat(text(b))];
-      const order = isNaN(x) || isNaN(y) ? text(a).localeCompare(text(b)) : x - y;
-      return up ? order : -order;
-    });
-    body.append(...rows);
-  }));
-});
-";
+/// Sorts the tables.
+const SORT: &str = include_str!("sort.js");

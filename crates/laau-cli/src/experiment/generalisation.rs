@@ -11,7 +11,7 @@ use super::data::Source;
 use super::settings::Experiment;
 use super::tables::Tables;
 use crate::failure::Failure;
-use crate::output;
+use crate::progress::Progress;
 use crate::registry;
 
 /// Gradient steps of every run at least, so that few episodes are not few steps.
@@ -41,6 +41,7 @@ pub(super) fn run(
             }
         }
     }
+    let progress = Progress::new(cells.len(), false);
     let results: Vec<Vec<Outcome>> = cells
         .par_iter()
         .map(|&(construction, horizon, seed, size)| {
@@ -52,13 +53,14 @@ pub(super) fn run(
                 .into_iter()
                 .map(|model| Outcome::of(model, experiment, setting, &few, &sets.test, seed))
                 .collect::<Result<_, Failure>>();
-            output::talk(format_args!(
-                "  {}, N = {horizon}, n = {size}, seed {seed}",
+            progress.done(format_args!(
+                "{}, N = {horizon}, n = {size}, seed {seed}",
                 source.name(construction)
             ));
             outcomes
         })
         .collect::<Result<_, _>>()?;
+    progress.finish();
     for ((construction, horizon, seed, size), outcomes) in cells.iter().zip(&results) {
         let data = source.name(*construction);
         for outcome in outcomes {

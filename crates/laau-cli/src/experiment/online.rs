@@ -9,7 +9,7 @@ use super::data::{Sets, Source};
 use super::settings::Experiment;
 use super::tables::Tables;
 use crate::failure::Failure;
-use crate::output;
+use crate::progress::Progress;
 use crate::registry;
 
 /// Episodes of the stream that normalise a cold model: all that is known before its first step.
@@ -24,35 +24,37 @@ pub(super) fn run(
     tables: &mut Tables,
 ) -> Result<(), Failure> {
     let horizon = experiment.horizons.first().copied().unwrap_or(20);
+    let progress = Progress::new(experiment.constructions.len() * seeds.len(), false);
     for &construction in &experiment.constructions {
         let data = source.name(construction);
-        let results: Vec<Vec<(String, Vec<f64>)>> = seeds
+        let results: Vec<Vec<Line>> = seeds
             .par_iter()
             .map(|&seed| {
                 let sets = source.sets(experiment, horizon, construction, seed)?;
                 let lines = methods(experiment, setting, &sets, seed)?;
-                output::talk(format_args!("  {data}, seed {seed}"));
+                progress.done(format_args!("{data}, seed {seed}"));
                 Ok(lines)
             })
             .collect::<Result<_, Failure>>()?;
         for (seed, lines) in seeds.iter().zip(&results) {
-            for (method, utilities) in lines {
+            for line in lines {
                 let mut sum = 0.0;
-                for (index, utility) in utilities.iter().enumerate() {
+                for (index, utility) in line.utilities.iter().enumerate() {
                     sum += utility;
                     let round = index + 1;
-                    if is_reported(round, utilities.len()) {
+                    if is_reported(round, line.utilities.len()) {
                         let average = sum / round as f64;
                         tables.add(
                             "online_learning.csv",
-                            "data,method,seed,round,utility",
-                            &[&data, method, seed, &round, &average],
+                            "data,method,learning_rate,seed,round,utility",
+                            &[&data, &line.method, &line.learning_rate, seed, &round, &average],
                         );
                     }
                 }
             }
         }
     }
+    progress.finish();
     Ok(())
 }
 
@@ -62,13 +64,16 @@ fn is_reported(round: usize, last: usize) -> bool {
     round == 1 || round == last || slot(round) != slot(round - 1)
 }
 
+/// What one method earned in every round.
+struct Line {
+    method: String,
+    /// The rate that was chosen on the validation episodes; 0 for a policy that does not learn on the way.
+    learning_rate: f64,
+    utilities: Vec<f64>,
+}
+
 /// Utility of every round, by method.
-fn methods(
-    experiment: &Experiment,
-    setting: &Setting,
-    sets: &Sets,
-    seed: u64,
-) -> Result<Vec<(String, Vec<f64>)>, Failure> {
+fn methods(experiment: &Experiment, setting: &Setting, sets: &Sets, seed: u64) -> Result<Vec<Line>, Failure> {
     let stream = &sets.test;
     let mut lines = Vec::new();
     for (name, policy, optimiser) in [
@@ -86,10 +91,11 @@ fn methods(
             }
         }
         let rate = best.map_or(1e-2, |(_, rate)| rate);
-        lines.push((
-            format!("{name} {rate}"),
-            learn(setting, policy, optimiser, rate, stream, seed)?,
-        ));
+        lines.push(Line {
+            method: name.to_owned(),
+            learning_rate: rate,
+            utilities: learn(setting, policy, optimiser, rate, stream, seed)?,
+        });
     }
     for name in &experiment.policies {
         let player = registry::fit(
@@ -104,12 +110,11 @@ fn methods(
             .iter()
             .map(Rollout::utility)
             .collect();
-        let name = if name.starts_with("laau") {
-            format!("{name} trained offline")
-        } else {
-            name.clone()
-        };
-        lines.push((name, utilities));
+        lines.push(Line {
+            method: name.clone(),
+            learning_rate: 0.0,
+            utilities,
+        });
     }
     Ok(lines)
 }

@@ -9,7 +9,7 @@ use super::data::Source;
 use super::settings::Experiment;
 use super::tables::Tables;
 use crate::failure::Failure;
-use crate::output;
+use crate::progress::Progress;
 use crate::registry;
 
 /// The horizon whose single episodes are exported, as in the paper's Figure 5.
@@ -33,6 +33,7 @@ pub(super) fn run(
             }));
         }
     }
+    let progress = Progress::new(cells.len(), false);
     let results: Vec<Vec<Played>> = cells
         .par_iter()
         .map(|cell| {
@@ -42,13 +43,14 @@ pub(super) fn run(
                 seed,
                 construction,
             } = *cell;
-            output::talk(format_args!(
-                "  {}, N = {horizon}, seed {seed}",
+            progress.done(format_args!(
+                "{}, N = {horizon}, seed {seed}",
                 source.name(construction)
             ));
             played
         })
         .collect::<Result<_, _>>()?;
+    progress.finish();
     for (cell, played) in cells.iter().zip(&results) {
         let data = source.name(cell.construction);
         for policy in played {
@@ -111,15 +113,17 @@ impl Played {
             remaining_percent,
             violations,
             projections,
+            quantiles,
             ..
         } = &self.report;
+        let [_, lower_quartile, median, ..] = quantiles;
         let fraction = fraction_of_opt.unwrap_or(f64::NAN);
         let [remaining] = remaining_percent[..] else {
             return;
         };
         tables.add(
             "policies.csv",
-            "data,horizon,policy,seed,utility,fraction_of_opt,remaining_percent,violations,projections",
+            "data,horizon,policy,seed,utility,fraction_of_opt,lower_quartile,median,remaining_percent,violations,projections",
             &[
                 &data,
                 &horizon,
@@ -127,6 +131,8 @@ impl Played {
                 &seed,
                 utility,
                 &fraction,
+                lower_quartile,
+                median,
                 &remaining,
                 violations,
                 projections,

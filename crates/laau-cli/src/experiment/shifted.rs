@@ -11,7 +11,7 @@ use super::data::Source;
 use super::settings::Experiment;
 use super::tables::Tables;
 use crate::failure::Failure;
-use crate::output;
+use crate::progress::Progress;
 use crate::registry;
 
 /// Policies that do not learn from the training distribution: they are tuned on the default data, as in the paper.
@@ -40,6 +40,7 @@ pub(super) fn ood(
             cells.extend(seeds.iter().map(|&seed| (construction, target, seed)));
         }
     }
+    let progress = Progress::new(cells.len(), false);
     let results: Vec<Vec<Row>> = cells
         .par_iter()
         .map(|&(construction, target, seed)| {
@@ -70,13 +71,14 @@ pub(super) fn ood(
                     sliced: shifted.sliced,
                 });
             }
-            output::talk(format_args!(
-                "  {}, d_W = {target}, seed {seed}",
+            progress.done(format_args!(
+                "{}, d_W = {target}, seed {seed}",
                 source.name(construction)
             ));
             Ok(rows)
         })
         .collect::<Result<_, Failure>>()?;
+    progress.finish();
     for ((construction, target, seed), rows) in cells.iter().zip(&results) {
         let data = source.name(*construction);
         for row in rows {
@@ -109,6 +111,7 @@ pub(super) fn tsne(
 ) -> Result<(), Failure> {
     let horizon = experiment.horizons.first().copied().unwrap_or(20);
     let seed = seeds[0];
+    let progress = Progress::new(experiment.constructions.len() * experiment.targets.len(), false);
     for &construction in &experiment.constructions {
         let sets = source.sets(experiment, horizon, construction, seed)?;
         let data = source.name(construction);
@@ -137,8 +140,9 @@ pub(super) fn tsne(
                     &[&data, &target, &set, &point.x, &point.y],
                 );
             }
-            output::talk(format_args!("  {data}, d_W = {target}"));
+            progress.done(format_args!("{data}, d_W = {target}"));
         }
     }
+    progress.finish();
     Ok(())
 }

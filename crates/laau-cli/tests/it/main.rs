@@ -6,6 +6,7 @@ mod compare;
 mod crash;
 mod data;
 mod decide;
+mod experiment;
 mod journal;
 mod model;
 mod readme;

@@ -1,0 +1,99 @@
+//! `laau experiment`: every kind, the same tables on every number of threads, and what is refused.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::support::{Bench, command, run_command};
+
+const SMALL: &str = "train = 60\nvalidation = 30\ntest = 40\nphases = [[2, 5e-3]]\n";
+
+/// One tiny experiment of every kind that runs on the paper's data.
+const KINDS: &[(&str, &str)] = &[
+    (
+        "policies",
+        "horizons = [6]\nconstructions = [\"consecutive\", \"interleaved\"]\npolicies = [\"opt\", \"equal\", \"mw\", \"rl\", \"ce\", \"laau\"]\n",
+    ),
+    (
+        "ood",
+        "horizons = [6]\nconstructions = [\"consecutive\"]\npolicies = [\"opt\", \"rl\", \"laau\"]\ntargets = [0.0, 0.1]\n",
+    ),
+    ("tsne", "horizons = [6]\nconstructions = [\"consecutive\"]\ntargets = [0.0]\n"),
+    (
+        "online-learning",
+        "horizons = [6]\nconstructions = [\"interleaved\"]\npolicies = [\"laau\", \"mw\"]\nlearning-rates = [1e-2]\n",
+    ),
+    ("generalisation", "horizons = [6]\nconstructions = [\"interleaved\"]\nsizes = [20, 60]\n"),
+    ("gradients", "horizons = [6]\ndirections = [10]\n"),
+];
+
+/// The files of a folder, by name.
+fn files(folder: &Path) -> BTreeMap<String, String> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries
+        .map(|path| {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            (name, std::fs::read_to_string(path).unwrap())
+        })
+        .collect()
+}
+
+#[test]
+fn every_kind_writes_the_same_bytes_on_one_thread_and_on_three() {
+    let bench = Bench::new();
+    for (kind, keys) in KINDS {
+        bench.write("e.toml", format!("kind = \"{kind}\"\n{keys}{SMALL}"));
+        let tables = ["1", "3"].map(|threads| {
+            let output = format!("{kind}-{threads}");
+            let arguments = ["experiment", "e.toml", "--seeds", "1,0", "--output", &output];
+            let mut command = command(bench.path(), &arguments);
+            command.env("RAYON_NUM_THREADS", threads).env("POLARS_MAX_THREADS", threads);
+            let run = run_command(command, "");
+            assert_eq!(run.status, Some(0), "{kind}: {}", run.stderr);
+            assert_eq!(run.stdout, "");
+            files(&bench.path().join(output))
+        });
+        let [one, three] = tables;
+        assert!(!one.is_empty(), "{kind} wrote no table");
+        assert!(one.values().all(|table| table.lines().count() > 1), "{kind}");
+        assert_eq!(one, three, "{kind}");
+    }
+}
+
+#[test]
+fn no_policy_of_an_experiment_overspends() {
+    let bench = Bench::new();
+    let (kind, keys) = KINDS[0];
+    bench.write("e.toml", format!("kind = \"{kind}\"\n{keys}{SMALL}"));
+    bench.run("experiment e.toml --seeds 0 -o tables", "");
+    let table = std::fs::read_to_string(bench.path().join("tables/policies.csv")).unwrap();
+    let columns: Vec<&str> = table.lines().next().unwrap().split(',').collect();
+    let violations = columns.iter().position(|column| *column == "violations").unwrap();
+    let rows: Vec<&str> = table.lines().skip(1).collect();
+    assert_eq!(rows.len(), 12);
+    for row in rows {
+        assert_eq!(row.split(',').nth(violations), Some("0"), "{row}");
+    }
+}
+
+#[test]
+fn what_is_no_experiment_is_refused_in_one_sentence() {
+    let bench = Bench::new();
+    let refused = |text: &str| {
+        bench.write("e.toml", text);
+        let run = bench.run("experiment e.toml -o tables", "");
+        assert_eq!(run.status, Some(1), "{text}");
+        assert!(run.stderr.contains("\nhint: "), "{}", run.stderr);
+        assert!(!bench.path().join("tables/policies.csv").exists());
+        run.stderr
+    };
+    assert!(refused("kind = \"policy\"\n").contains("policies"));
+    assert!(refused(&format!("kind = \"policies\"\nhorizon = 3\n{SMALL}")).contains("unknown field `horizon`"));
+    let unknown = format!(
+        "kind = \"policies\"\nhorizons = [6]\nconstructions = [\"consecutive\"]\npolicies = [\"lauu\"]\n{SMALL}"
+    );
+    assert!(refused(&unknown).contains("lauu"));
+    let missing = bench.run("experiment nowhere.toml -o tables", "");
+    assert_eq!(missing.status, Some(1));
+    assert!(missing.stderr.contains("nowhere.toml"), "{}", missing.stderr);
+    assert!(missing.stderr.contains("experiments/"), "{}", missing.stderr);
+}

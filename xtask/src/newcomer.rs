@@ -1,0 +1,95 @@
+//! `cargo xtask newcomer`: the README's way from nothing to decisions works as it is written.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, bail, ensure};
+
+/// The heading over the newcomer's lines.
+const HEADING: &str = "## From nothing to decisions";
+
+/// The folder that the lines make and work in.
+const FOLDER: &str = "first-steps";
+
+/// Runs the lines one after the other in one shell, as someone who pastes them would.
+pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
+    let readme = std::fs::read_to_string(root.join("README.md")).context("cannot read README.md")?;
+    let lines = lines(&readme)?;
+    let folder = root.join(FOLDER);
+    ensure!(
+        !folder.exists(),
+        "{} is there already; move it away, the README's lines make it",
+        folder.display()
+    );
+    // The binary is installed beside the build, not into the user's own folder.
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let home = target.join("newcomer");
+    let mut path = vec![home.join("bin")];
+    path.extend(std::env::split_paths(
+        &std::env::var_os("PATH").unwrap_or_default(),
+    ));
+    let path: OsString = std::env::join_paths(path).context("the PATH is not usable")?;
+    let status = Command::new("sh")
+        .args(["-e", "-x", "-c", &lines.join("\n")])
+        .env("CARGO_INSTALL_ROOT", &home)
+        .env("PATH", path)
+        .current_dir(root)
+        .status()
+        .context("cannot run sh")?;
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+    }
+    if !status.success() {
+        bail!("a line of the README failed; the last one above");
+    }
+    println!("all {} lines of the README ran", lines.len());
+    Ok(())
+}
+
+/// The commands of the first console block under the heading.
+fn lines(readme: &str) -> anyhow::Result<Vec<&str>> {
+    let section = readme
+        .split_once(HEADING)
+        .with_context(|| format!("README.md has no heading `{HEADING}`"))?
+        .1;
+    let section = section.split("\n## ").next().unwrap_or_default();
+    let block = section
+        .split_once("```console\n")
+        .and_then(|(_, rest)| rest.split_once("```"))
+        .context("there is no console block under the heading")?
+        .0;
+    let lines: Vec<&str> = block.lines().filter_map(|line| line.strip_prefix("$ ")).collect();
+    ensure!(!lines.is_empty(), "the console block has no commands");
+    Ok(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lines_of_the_readme_install_generate_train_compare_and_decide() {
+        let readme = include_str!("../../README.md");
+        let lines = lines(readme).unwrap();
+        for step in [
+            "cargo install",
+            FOLDER,
+            "laau generate",
+            "laau train",
+            "laau compare",
+            "laau decide",
+        ] {
+            assert!(
+                lines.iter().any(|line| line.contains(step)),
+                "no line has `{step}`"
+            );
+        }
+    }
+
+    #[test]
+    fn a_readme_without_the_path_is_an_error() {
+        assert!(lines("# laau\n").unwrap_err().to_string().contains(HEADING));
+        assert!(lines(&format!("{HEADING}\n\n## Next\n```console\n$ ls\n```\n")).is_err());
+    }
+}
