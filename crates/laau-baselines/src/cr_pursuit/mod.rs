@@ -1,13 +1,16 @@
 //! Competitive-ratio pursuit: each step earns its share of what hindsight would have earned so far.
 
+mod division;
 mod pursuit;
 mod water;
+mod worst_case;
 
-use laau_core::{Agent, Dimensions, Episode, Episodes, Error, Observation, Policy, Progress, Projection};
+use laau_core::{Agent, Episode, Episodes, Error, Observation, Policy, Progress, Projection};
 use rayon::prelude::*;
 
-use self::pursuit::{CheapestAction, PricedOptimum};
+use self::pursuit::{CheapestAction, Growth, PricedOptimum};
 use self::water::WaterLevel;
+use self::worst_case::worst_case;
 use crate::error::expect_option;
 use crate::fair_box::FairBox;
 use crate::{Fitted, Setting};
@@ -22,7 +25,10 @@ pub enum Ratio {
     #[default]
     Calibrated,
     /// `ln θ + 1`, where `θ` is the largest marginal utility of a budget over the smallest, in the contexts of the
-    /// training set: safe against every order of such contexts. One budget, separable cost and affine usage only.
+    /// training set: safe against every order of such contexts. With several budgets, the largest over them.
+    ///
+    /// For a separable cost, affine usage of one budget per action, and a lower corner that uses the same in every
+    /// context; [`Error::NotApplicable`] for anything else.
     WorstCase,
     /// A given ratio, at least 1.
     Fixed(f64),
@@ -91,8 +97,13 @@ impl CrPursuitOptions {
 ///
 /// - Weighted fairness: a water level kept in two heaps, amortised `O(log t)` per step.
 /// - Any other problem: the pseudo-optimum through its prices, started at those of the step before.
-/// - Several budgets: no guarantee is known for coupled usage. The action is then the one with the smallest
-///   `max_m g_m / b_m` that earns the utility asked for; a heuristic.
+/// - Several budgets (inventories) that no action connects, with a separable cost: divide and conquer. The pseudo-optimum is
+///   the sum of one per inventory. Each is pursued on its own, with its own growth and its own allowance of the step, as
+///   if it were alone, so that none is drained for what another should earn. What is feasible for each is feasible for
+///   all, and so the largest `ln θ + 1` is.
+/// - Budgets that actions or the cost connect: the guarantee stays (whoever is never cut earns the optimum over `π`), but no
+///   ratio is known that is always feasible. The action is the one with the smallest `max_m g_m / b_m` that
+///   earns the utility asked for; a heuristic. Parts that are not connected are divided all the same.
 #[derive(Clone)]
 pub struct CrPursuit {
     setting: Setting,
@@ -139,7 +150,7 @@ impl Policy for CrPursuit {
             }),
             None => Box::new(PricedAgent {
                 ratio: self.ratio,
-                growth: Growth::Found(Box::new(PricedOptimum::new(&*self.setting.solver))),
+                source: Source::Found(Box::new(PricedOptimum::new(&*self.setting.solver))),
                 cheapest: CheapestAction::new(&*self.setting.solver),
                 cuts: 0,
             }),
@@ -188,35 +199,31 @@ fn fair_action(lower: f64, weight: f64, growth: f64, ratio: f64) -> f64 {
 }
 
 /// Where the growth of the pseudo-optimum comes from.
-enum Growth<'a> {
+enum Source<'a> {
     Found(Box<PricedOptimum>),
-    /// Per step, from an earlier pass over the same episode, with the prices of that pass.
-    Known(&'a [f64], &'a [f64]),
+    /// Per step, from an earlier pass over the same episode.
+    Known(&'a [Growth]),
 }
 
 /// Any problem.
 struct PricedAgent<'a> {
     ratio: f64,
-    growth: Growth<'a>,
+    source: Source<'a>,
     cheapest: CheapestAction,
     cuts: usize,
 }
 
 impl Agent for PricedAgent<'_> {
     fn decide(&mut self, observation: &Observation<'_>, action: &mut [f64]) -> Result<(), Error> {
-        let (growth, price) = match &mut self.growth {
-            Growth::Found(optimum) => {
-                let growth = optimum.reveal(observation)?;
-                (growth, optimum.price())
+        let found;
+        let growth = match &mut self.source {
+            Source::Found(optimum) => {
+                found = optimum.reveal(observation)?;
+                &found
             }
-            Growth::Known(growth, prices) => {
-                let m = observation.budgets.len();
-                (growth[observation.step], &prices[observation.step * m..][..m])
-            }
+            Source::Known(growths) => &growths[observation.step],
         };
-        let cut = self
-            .cheapest
-            .find(observation, price, growth / self.ratio, action)?;
+        let cut = self.cheapest.find(observation, growth, self.ratio, action)?;
         self.cuts += usize::from(cut);
         Ok(())
     }
@@ -247,16 +254,16 @@ fn calibrated(setting: &Setting, train: &Episodes, tolerance: f64) -> Result<f64
         });
         return needs.try_reduce(|| 1.0, |a, b| Ok(a.max(b)));
     }
-    let passes: Vec<(Vec<f64>, Vec<f64>)> = (0..train.len())
+    let passes: Vec<Vec<Growth>> = (0..train.len())
         .into_par_iter()
         .map(|index| growth_of(setting, &train.get(index)))
         .collect::<Result<_, _>>()?;
     let mut ratio = 1.0;
-    for (episode, (growth, prices)) in train.iter().zip(&passes) {
+    for (episode, growths) in train.iter().zip(&passes) {
         ratio = smallest_ratio(ratio, tolerance, |ratio| {
             let mut agent = PricedAgent {
                 ratio,
-                growth: Growth::Known(growth, prices),
+                source: Source::Known(growths),
                 cheapest: CheapestAction::new(&*setting.solver),
                 cuts: 0,
             };
@@ -293,27 +300,24 @@ fn smallest_ratio(
     Ok(high)
 }
 
-/// The growth of the pseudo-optimum at each step, and its prices.
-fn growth_of(setting: &Setting, episode: &Episode<'_>) -> Result<(Vec<f64>, Vec<f64>), Error> {
+/// The growth of the pseudo-optimum at each step.
+fn growth_of(setting: &Setting, episode: &Episode<'_>) -> Result<Vec<Growth>, Error> {
     struct Watcher {
         optimum: PricedOptimum,
-        growth: Vec<f64>,
-        prices: Vec<f64>,
+        growths: Vec<Growth>,
     }
     impl Agent for Watcher {
         fn decide(&mut self, observation: &Observation<'_>, _: &mut [f64]) -> Result<(), Error> {
-            self.growth.push(self.optimum.reveal(observation)?);
-            self.prices.extend_from_slice(self.optimum.price());
+            self.growths.push(self.optimum.reveal(observation)?);
             Ok(())
         }
     }
     let mut watcher = Watcher {
         optimum: PricedOptimum::new(&*setting.solver),
-        growth: Vec::with_capacity(episode.horizon()),
-        prices: Vec::new(),
+        growths: Vec::with_capacity(episode.horizon()),
     };
     play(setting, episode, &mut watcher)?;
-    Ok((watcher.growth, watcher.prices))
+    Ok(watcher.growths)
 }
 
 /// Plays an episode; an action is the lower corner until the agent writes another.
@@ -326,51 +330,4 @@ fn play(setting: &Setting, episode: &Episode<'_>, agent: &mut dyn Agent) -> Resu
         progress.pay(&action)?;
     }
     Ok(())
-}
-
-/// `ln θ + 1`: marginal utilities per usage are largest at the lower corner of the box and smallest at the upper one.
-fn worst_case(setting: &Setting, train: &Episodes) -> Result<f64, Error> {
-    let problem = &*setting.problem;
-    let Dimensions {
-        actions: d,
-        budgets: m,
-        context,
-    } = problem.dimensions();
-    let not_applicable = |reason: &str| Error::NotApplicable {
-        policy: NAME.to_owned(),
-        reason: reason.to_owned(),
-    };
-    let structure = problem.structure();
-    if m != 1 {
-        return Err(not_applicable("a worst-case ratio is known for one budget only"));
-    }
-    if !(structure.diagonal_hessian && structure.affine_usage) {
-        return Err(not_applicable(
-            "a worst-case ratio needs a separable cost and an affine usage",
-        ));
-    }
-    let (mut smallest, mut largest) = (f64::INFINITY, 0.0_f64);
-    let (mut slope, mut end_slope, mut usage) = (vec![0.0; d], vec![0.0; d], vec![0.0; d]);
-    for context in train.contexts().chunks_exact(context) {
-        problem.cost_gradient(problem.lower(), context, &mut slope);
-        problem.cost_gradient(problem.upper(), context, &mut end_slope);
-        problem.usage_jacobian(problem.lower(), context, &mut usage);
-        for ((slope, end_slope), usage) in slope.iter().zip(&end_slope).zip(&usage) {
-            // What uses nothing, or brings nothing in this context, is outside the pursuit.
-            if *usage > 0.0 && *slope < 0.0 {
-                if *end_slope >= 0.0 {
-                    return Err(not_applicable(
-                        "a worst-case ratio needs a cost that falls up to the upper bound",
-                    ));
-                }
-                smallest = smallest.min(-end_slope / usage);
-                largest = largest.max(-slope / usage);
-            }
-        }
-    }
-    Ok(if largest > 0.0 {
-        (largest / smallest).ln() + 1.0
-    } else {
-        1.0
-    })
 }

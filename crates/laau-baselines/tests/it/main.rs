@@ -6,6 +6,7 @@ mod average;
 mod cone;
 mod descent;
 mod guarantee;
+mod inventories;
 mod network;
 mod optimum;
 mod policies;

@@ -14,6 +14,7 @@ use laau_core::{
 use proptest::prelude::*;
 use rand::RngExt;
 
+use crate::inventories::proportional;
 use crate::workload::{fairness, general, generator, independent, log_utility};
 
 /// Every policy that applies to a setting, fitted on the same episodes. New policies are added here.
@@ -104,6 +105,7 @@ fn all_cases() -> Vec<Case> {
         fair,
         Case::new(general(log_utility())),
         Case::new(general(VmAllocation::server())),
+        Case::new(general(proportional())),
         Case::new(general(Wireless::three_channels())),
         Case::new(general(Trading::inventory())),
         Case::new(general(PowerProvisioning::two_loads())),
@@ -249,11 +251,11 @@ fn fitting_twice_finds_the_same_to_the_bit() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 18, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
     fn no_policy_beats_opt_on_any_episode(
-        which in 0_usize..6,
+        which in 0_usize..7,
         seed in any::<u64>(),
         horizon in 1_usize..=16,
         tight in any::<bool>(),
@@ -266,7 +268,7 @@ proptest! {
         let validation = independent(&*setting.problem, &mut rng, (4, horizon), shares);
         let policies = all_policies(setting, &train, &validation);
         let spread = rng.random_range(0.0..1.2);
-        let test = independent(&*setting.problem, &mut rng, (6, horizon), (0.0, 1e-3 + spread));
+        let test = independent(&*setting.problem, &mut rng, (12, horizon), (0.0, 1e-3 + spread));
         let what = format!("{}, seed {seed}, horizon {horizon}", setting.problem.name());
         assert_sound(&case, &policies, &test, &what);
     }
