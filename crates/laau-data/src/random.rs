@@ -23,6 +23,14 @@ pub(crate) enum Purpose {
     Embedding = 6,
     /// The usage matrix of a log-utility problem.
     Usage = 7,
+    /// The size and needs of one VM; the index is the VM.
+    Needs = 8,
+    /// The channel of one user; the index is the user.
+    Fading = 9,
+    /// The prices of one market; the index is the market.
+    Prices = 10,
+    /// The loads and the grid of one site; the index is the site.
+    Site = 11,
 }
 
 /// The stream of draws of one purpose and index under a seed.

@@ -35,11 +35,11 @@ impl Part {
 /// |---|---|---|---|
 /// | `horizon` | 20 | steps of an episode | ≥ 1 |
 /// | `episodes` | 5000 | number of episodes | ≥ 1 |
-/// | `budget` | (10, 15) | each budget is uniform on `[lo · horizon, hi · horizon)` | 0 ≤ lo ≤ hi |
+/// | `budget` | (10, 15) | of a [`Workload`]: each budget is uniform on `[lo · horizon, hi · horizon)`; a [`super::Law`] has ranges of its own | 0 ≤ lo ≤ hi |
 /// | `seed` | 0 | of VMs, readings and budgets | any |
 /// | `construction` | consecutive | what an episode is | |
 /// | `part` | train | the set; parts share no VM | |
-/// | `episodes_per_vm` | 1 | episodes' worth of readings from each VM | ≥ 1 |
+/// | `episodes_per_vm` | 1 | episodes' worth of readings from each VM (or other series) | ≥ 1 |
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Generate {
@@ -97,29 +97,9 @@ impl Workload {
     pub fn generate(&self, options: &Generate) -> Result<Episodes, Error> {
         self.validate()?;
         check(options)?;
-        let Generate {
-            horizon,
-            episodes,
-            seed,
-            part,
-            ..
-        } = *options;
-        let vms = episodes.div_ceil(options.episodes_per_vm);
-        let contexts = match options.construction {
-            Construction::Consecutive => {
-                let mut contexts = self
-                    .table(seed, part, vms, options.episodes_per_vm * horizon)
-                    .concat();
-                contexts.truncate(episodes * horizon);
-                contexts
-            }
-            Construction::Interleaved => {
-                let vms = vms.max(horizon);
-                let times = episodes.div_ceil(vms / horizon);
-                deal(&self.table(seed, part, vms, times), options)
-            }
-        };
-        let budgets = draw_budgets(options, &[1.0]);
+        let Generate { horizon, seed, .. } = *options;
+        let contexts = series_to_contexts(1, options, |vm, len| self.readings(seed, vm, len));
+        let budgets = draw_budgets(options, &[options.budget]);
         Ok(Episodes::new(horizon, 1, 1, contexts, budgets)?)
     }
 
@@ -143,23 +123,51 @@ impl Workload {
         })
     }
 
-    /// The first readings of the first VMs of a part, one row per VM.
-    pub(super) fn table(&self, seed: u64, part: Part, vms: usize, len: usize) -> Vec<Vec<f64>> {
-        (0..vms)
-            .into_par_iter()
-            .map(|index| {
-                let mut vm = Vm::new(self, seed, part.numbered(index));
-                (0..len).map(|_| vm.next()).collect()
-            })
-            .collect()
+    /// The first readings of one VM, without a check of the parameters.
+    pub(super) fn readings(&self, seed: u64, vm: u64, len: usize) -> Vec<f64> {
+        let mut vm = Vm::new(self, seed, vm);
+        (0..len).map(|_| vm.next()).collect()
     }
 }
 
-/// Deals the VMs of each time, in a random order, into episodes.
-fn deal(table: &[Vec<f64>], options: &Generate) -> Vec<f64> {
-    let wanted = options.episodes * options.horizon;
+/// The contexts of all episodes, of `width` entries each, from series without end: `series(number, steps)`.
+pub(super) fn series_to_contexts(
+    width: usize,
+    options: &Generate,
+    series: impl Fn(u64, usize) -> Vec<f64> + Sync,
+) -> Vec<f64> {
+    let Generate {
+        horizon, episodes, ..
+    } = *options;
+    let count = episodes.div_ceil(options.episodes_per_vm);
+    let table = |count, steps| table(options.part, count, |number| series(number, steps));
+    match options.construction {
+        Construction::Consecutive => {
+            let mut contexts = table(count, options.episodes_per_vm * horizon).concat();
+            contexts.truncate(episodes * horizon * width);
+            contexts
+        }
+        Construction::Interleaved => {
+            let count = count.max(horizon);
+            let times = episodes.div_ceil(count / horizon);
+            deal(&table(count, times), width, options)
+        }
+    }
+}
+
+/// The first series of a part, one row each.
+pub(super) fn table(part: Part, count: usize, series: impl Fn(u64) -> Vec<f64> + Sync) -> Vec<Vec<f64>> {
+    (0..count)
+        .into_par_iter()
+        .map(|index| series(part.numbered(index)))
+        .collect()
+}
+
+/// Deals the series of each time, in a random order, into episodes.
+fn deal(table: &[Vec<f64>], width: usize, options: &Generate) -> Vec<f64> {
+    let wanted = options.episodes * options.horizon * width;
     let dealt_at_once = table.len() / options.horizon * options.horizon;
-    let mut contexts = Vec::with_capacity(wanted + dealt_at_once);
+    let mut contexts = Vec::with_capacity(wanted + dealt_at_once * width);
     let mut order: Vec<usize> = (0..table.len()).collect();
     for time in 0.. {
         if contexts.len() >= wanted {
@@ -169,19 +177,20 @@ fn deal(table: &[Vec<f64>], options: &Generate) -> Vec<f64> {
         for last in (1..order.len()).rev() {
             order.swap(last, below(&mut generator, last + 1));
         }
-        contexts.extend(order[..dealt_at_once].iter().map(|&vm| table[vm][time]));
+        for &row in &order[..dealt_at_once] {
+            contexts.extend_from_slice(&table[row][time * width..][..width]);
+        }
     }
     contexts.truncate(wanted);
     contexts
 }
 
-/// Draws the budgets of all episodes, uniform between the bounds, times the horizon, times the size of each resource.
-pub(super) fn draw_budgets(options: &Generate, sizes: &[f64]) -> Vec<f64> {
+/// Draws the budgets of all episodes, each uniform between its bounds per step, times the horizon.
+pub(super) fn draw_budgets(options: &Generate, ranges: &[(f64, f64)]) -> Vec<f64> {
     let mut generator = stream(options.seed, Purpose::Budgets, options.part.numbered(0));
-    let (low, high) = options.budget;
     (0..options.episodes)
-        .flat_map(|_| sizes)
-        .map(|size| size * options.horizon as f64 * (low + (high - low) * uniform(&mut generator)))
+        .flat_map(|_| ranges)
+        .map(|&(low, high)| options.horizon as f64 * (low + (high - low) * uniform(&mut generator)))
         .collect()
 }
 
@@ -193,7 +202,11 @@ pub(super) fn check(options: &Generate) -> Result<(), Error> {
     ] {
         expect(what, count as f64, count > 0, "at least 1")?;
     }
-    let (low, high) = options.budget;
+    check_range(options.budget)
+}
+
+/// Refuses a range of budgets that is none.
+pub(super) fn check_range((low, high): (f64, f64)) -> Result<(), Error> {
     expect(
         "least budget per step",
         low,

@@ -1,7 +1,7 @@
 //! Episodes with several weights and budgets, for `laau_core::problems::LogUtility`.
 
-use laau_core::Episodes;
 use laau_core::problems::LogUtility;
+use laau_core::{Dimensions, Episodes, Problem};
 
 use super::episodes::{check, draw_budgets};
 use super::{Generate, Workload};
@@ -75,16 +75,33 @@ impl Workload {
         )?;
 
         let matrix = usage_matrix(problem, options.seed);
-        let sizes: Vec<f64> = matrix.chunks_exact(actions).map(|row| row.iter().sum()).collect();
-        let contexts = self.weights(actions, options)?;
-        let episodes = Episodes::new(
+        let problem = LogUtility::new(actions, budgets, matrix, lower, upper)?;
+        let episodes = self.generate_weights(&problem, options)?;
+        Ok((problem, episodes))
+    }
+
+    /// Generates episodes for a given log-utility problem, with weights and budgets as
+    /// [`Workload::generate_log_utility`] draws them.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an option outside its range.
+    pub fn generate_weights(&self, problem: &LogUtility, options: &Generate) -> Result<Episodes, Error> {
+        check(options)?;
+        let Dimensions { actions, budgets, .. } = problem.dimensions();
+        let (low, high) = options.budget;
+        let ranges: Vec<(f64, f64)> = problem
+            .matrix()
+            .chunks_exact(actions)
+            .map(|row| row.iter().sum::<f64>())
+            .map(|size| (size * low, size * high))
+            .collect();
+        Ok(Episodes::new(
             options.horizon,
             actions,
             budgets,
-            contexts,
-            draw_budgets(options, &sizes),
-        )?;
-        Ok((LogUtility::new(actions, budgets, matrix, lower, upper)?, episodes))
+            self.weights(actions, options)?,
+            draw_budgets(options, &ranges),
+        )?)
     }
 
     /// The weights, episode × step × action.
@@ -146,7 +163,6 @@ fn usage_matrix(problem: &LogUtilityOptions, seed: u64) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use laau_core::Problem;
 
     fn options(construction: Construction) -> Generate {
         Generate {

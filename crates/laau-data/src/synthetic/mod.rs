@@ -74,18 +74,39 @@
 //! Contexts are readings times [`Workload::scale`], for a mean context of about 0.3. A factor on the contexts is a factor on
 //! every policy's utility, so this favours none. It is a pure factor: contexts above 1 (4.6 % of them; none exceeds the
 //! scale) stay as they are, since a clip would change the law, and a context need only be non-negative.
+//!
+//! # Other problems
+//!
+//! A [`Law`] makes episodes for a problem of another kind; parameters and budgets were chosen from the problem's formula
+//! alone, before any policy was run on them, and are pinned by a test.
+//!
+//! | law | for `laau_core::problems::` | contexts |
+//! |---|---|---|
+//! | [`VmJobs`] | `VmAllocation` | the weight of a VM by its size and load, and its needs |
+//! | [`Fading`] | `Wireless` | priority, and correlated fading gains of the sub-channels |
+//! | [`Prices`] | `Trading` | a geometric random walk, reflected between two prices |
+//! | [`Site`] | `PowerProvisioning` | daily loads and the grid's carbon intensity |
 
 mod episodes;
+mod fading;
+mod law;
 mod log_utility;
+mod prices;
+mod site;
 mod statistics;
 mod vm;
+mod vm_jobs;
 
 use crate::error::{Error, expect};
-use vm::Vm;
 
 pub use episodes::{Generate, Part, SyntheticSplit};
+pub use fading::Fading;
+pub use law::Law;
 pub use log_utility::LogUtilityOptions;
+pub use prices::Prices;
+pub use site::Site;
 pub use statistics::{Comparison, Row, Statistics};
+pub use vm_jobs::VmJobs;
 
 /// The law of a synthetic cloud workload. The default is calibrated; see the [module](self).
 ///
@@ -221,8 +242,7 @@ impl Workload {
     /// [`Error::Invalid`] for a parameter outside its range.
     pub fn series(&self, seed: u64, vm: u64, len: usize) -> Result<Vec<f64>, Error> {
         self.validate()?;
-        let mut vm = Vm::new(self, seed, vm);
-        Ok((0..len).map(|_| vm.next()).collect())
+        Ok(self.readings(seed, vm, len))
     }
 
     /// Checks every parameter.
@@ -297,13 +317,17 @@ mod tests {
     use super::*;
     use crate::options::Construction;
 
+    fn table(workload: Workload, vms: usize, len: usize) -> Vec<Vec<f64>> {
+        episodes::table(Part::Train, vms, |vm| workload.readings(0, vm, len))
+    }
+
     #[test]
     fn the_default_is_as_near_to_its_targets_as_it_says() {
         let unscaled = Workload {
             scale: 1.0,
             ..Workload::default()
         };
-        let achieved = Statistics::of(&unscaled.table(0, Part::Train, 1000, 8004)).unwrap();
+        let achieved = Statistics::of(&table(unscaled, 1000, 8004)).unwrap();
         for (row, target) in achieved.rows().zip(Statistics::target().rows()) {
             let deviation = row.deviation(target.value);
             let (Comparison::Ratio(tolerance) | Comparison::Difference(tolerance)) = row.comparison;
@@ -320,7 +344,7 @@ mod tests {
     #[test]
     fn the_mean_context_is_about_three_tenths_and_none_exceeds_the_scale() {
         let workload = Workload::default();
-        let contexts = workload.table(0, Part::Train, 2000, 500).concat();
+        let contexts = table(workload, 2000, 500).concat();
         let mean = contexts.iter().sum::<f64>() / contexts.len() as f64;
         assert!((mean - 0.3).abs() < 0.015, "{mean}");
         assert!(contexts.iter().all(|c| *c > 0.0 && *c <= workload.scale));

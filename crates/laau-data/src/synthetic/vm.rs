@@ -73,8 +73,8 @@ fn draw(law: LogNormal, generator: &mut ChaCha8Rng) -> f64 {
 }
 
 /// A stationary AR(1): `y ← φ y + σ √(1 − φ²) z`.
-struct Autoregression {
-    value: f64,
+pub(super) struct Autoregression {
+    pub(super) value: f64,
     memory: f64,
     innovation: f64,
 }
@@ -83,6 +83,11 @@ impl Autoregression {
     fn new(noise: Noise, generator: &mut ChaCha8Rng) -> Self {
         let deviation = draw(noise.deviation, generator);
         let memory = libm::exp(-1.0 / draw(noise.steps, generator));
+        Self::stationary(deviation, memory, generator)
+    }
+
+    /// Deviation `σ` and memory `φ` are given; the state is drawn from the stationary law.
+    pub(super) fn stationary(deviation: f64, memory: f64, generator: &mut ChaCha8Rng) -> Self {
         Self {
             value: deviation * normal(generator),
             memory,
@@ -90,7 +95,7 @@ impl Autoregression {
         }
     }
 
-    fn advance(&mut self, z: f64) {
+    pub(super) fn advance(&mut self, z: f64) {
         self.value = self.memory * self.value + self.innovation * z;
     }
 }
