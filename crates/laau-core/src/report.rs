@@ -28,7 +28,8 @@ pub struct PolicyReport {
     pub name: String,
     /// Mean utility per step.
     pub utility: f64,
-    /// Mean utility over that of the offline optimum on the same episodes, if it was run.
+    /// Mean utility over that of the offline optimum on the same episodes, if it was run: 1 less the relative loss. Where
+    /// utilities are negative (delays), it is 1 less the relative excess, so that more is better here, too.
     pub fraction_of_opt: Option<f64>,
     /// Mean remaining budget in percent, per budget.
     pub remaining_percent: Vec<f64>,
@@ -59,7 +60,7 @@ impl PolicyReport {
         let mean = mean(&utilities);
         let fraction_of_opt = optimum.map(|optimum| {
             let best: Vec<f64> = optimum.iter().map(Rollout::utility).collect();
-            mean / self::mean(&best)
+            fraction(mean, self::mean(&best))
         });
         let budgets = episodes.budget_len();
         let mut remaining_percent = vec![0.0; budgets];
@@ -87,6 +88,15 @@ impl PolicyReport {
     }
 }
 
+/// `1 − (best − utility) / |best|`.
+fn fraction(utility: f64, best: f64) -> f64 {
+    if best < 0.0 {
+        2.0 - utility / best
+    } else {
+        utility / best
+    }
+}
+
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
@@ -111,6 +121,18 @@ pub fn quantile(sorted: &[f64], q: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_fraction_is_one_less_the_loss_whatever_the_sign() {
+        for (utility, best, expected) in [
+            (0.9, 1.0, 0.9),
+            (-1.5, -1.0, 0.5),
+            (-1.0, -1.0, 1.0),
+            (-3.0, -1.0, -1.0),
+        ] {
+            assert_eq!(fraction(utility, best), expected);
+        }
+    }
 
     #[test]
     fn quantiles_interpolate_between_neighbours() {
