@@ -5,8 +5,10 @@
 mod average;
 mod cone;
 mod descent;
+mod each_problem;
 mod guarantee;
 mod inventories;
+mod linear_cost;
 mod network;
 mod optimum;
 mod policies;

@@ -14,7 +14,11 @@ use crate::cone::ConicProgram;
 use crate::workload::generator;
 
 /// Plans, replays through the ledger, and checks that the plan was paid as it was.
-fn played(problem: &Arc<dyn SmoothProblem>, hindsight: &dyn Hindsight, episode: &Episode<'_>) -> Rollout {
+pub(crate) fn played(
+    problem: &Arc<dyn SmoothProblem>,
+    hindsight: &dyn Hindsight,
+    episode: &Episode<'_>,
+) -> Rollout {
     let mut plan = vec![0.0; episode.horizon() * problem.dimensions().actions];
     hindsight.plan(episode, &mut plan).unwrap();
     let plain: Arc<dyn Problem> = Arc::<dyn SmoothProblem>::clone(problem);
