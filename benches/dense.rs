@@ -3,8 +3,10 @@
 //! The file under test is private to `laau-kkt`, so it is compiled in here once more.
 
 use std::hint::black_box;
+use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
+use laau_benches::sweep;
 
 #[path = "../crates/laau-kkt/src/dense.rs"]
 #[allow(dead_code, unused_imports, reason = "only a part of the file is measured")]
@@ -30,9 +32,8 @@ fn symmetric(n: usize, definite: bool) -> Vec<f64> {
 
 fn crossing(criterion: &mut Criterion) {
     for (kind, name) in [(Kind::PositiveDefinite, "cholesky"), (Kind::Indefinite, "lu")] {
-        for n in [3, 8, 12, 16, 20, 24, 32, 48] {
+        for n in sweep(&[8, 32, 3, 12, 16, 20, 24, 48], 2) {
             let matrix = symmetric(n, kind == Kind::PositiveDefinite);
-            let mut group = criterion.benchmark_group(format!("dense/{name}-{n}"));
             for (size, path) in [(usize::MAX, "plain"), (0, "faer")] {
                 let crossing = Crossing {
                     cholesky: size,
@@ -40,7 +41,7 @@ fn crossing(criterion: &mut Criterion) {
                 };
                 let mut dense = Dense::with_crossing(n, crossing);
                 let mut right = vec![1.0; n];
-                group.bench_function(path, |bencher| {
+                criterion.bench_function(&format!("dense/{name}-{path}/n={n}"), |bencher| {
                     bencher.iter(|| {
                         dense.matrix(n).copy_from_slice(black_box(&matrix));
                         right.fill(1.0);
@@ -49,14 +50,16 @@ fn crossing(criterion: &mut Criterion) {
                     });
                 });
             }
-            group.finish();
         }
     }
 }
 
 criterion_group! {
     name = benches;
-    config = Criterion::default().sample_size(30).measurement_time(std::time::Duration::from_secs(1));
+    config = Criterion::default()
+        .sample_size(20)
+        .warm_up_time(Duration::from_millis(100))
+        .measurement_time(Duration::from_millis(500));
     targets = crossing
 }
 criterion_main!(benches);

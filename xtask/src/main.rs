@@ -5,9 +5,12 @@
     reason = "a command line talks to people"
 )]
 
+mod bench;
 mod browser;
+mod dashboard;
 mod figures;
 mod newcomer;
+mod peers;
 mod reproduce;
 mod tidy;
 
@@ -38,6 +41,14 @@ enum Command {
     ///
     /// Example: cargo xtask reproduce --quick
     Reproduce(reproduce::ReproduceArgs),
+    /// Measures times and instruction counts, writes them for dashboards and appends them to the history.
+    ///
+    /// Example: cargo xtask bench --small
+    Bench(bench::BenchArgs),
+    /// Draws the history of benchmarks as one page.
+    ///
+    /// Example: cargo xtask dashboard
+    Dashboard(dashboard::DashboardArgs),
     /// Draws every figure again from the tables of a reproduction, without running anything.
     ///
     /// Example: cargo xtask figures
@@ -59,6 +70,8 @@ fn main() -> ExitCode {
         Command::Tidy => tidy::run(),
         Command::Newcomer => newcomer::run(&workspace_root()),
         Command::Reproduce(arguments) => reproduce::run(&arguments, &workspace_root()),
+        Command::Bench(arguments) => bench::run(&arguments, &workspace_root()),
+        Command::Dashboard(arguments) => dashboard::run(&arguments, &workspace_root()),
         Command::Figures { folder } => figures::run(&folder),
     };
     match result {

@@ -1,0 +1,243 @@
+//! The hot kernels, one call each, for an instruction counter: `laau-counts list [small]`, `laau-counts run NAME`.
+//!
+//! Everything around the kernel (instances, a first call that sizes workspaces) happens outside [`counted_kernel`], which is
+//! the only function that the counter looks at.
+
+#![expect(clippy::print_stdout, reason = "standard output is data")]
+
+use std::hint::black_box;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use laau_baselines::{HorizonOptimum, HorizonOptions, Optimum, optimum};
+use laau_benches::{
+    Batch, fairness_batch, fairness_episodes, log_utility, log_utility_batch, log_utility_episodes,
+    paper_model, play, vm_episodes,
+};
+use laau_core::problems::{VmAllocation, WeightedFairness};
+use laau_core::{Differentiate, Gradients, Ledger, Solutions, StepSolver, Unrolled, episode_gradient};
+use laau_kkt::{FairnessLayer, InteriorPoint, Options};
+use laau_net::{Engine, FusedEngine, Optimiser, OptimiserState};
+
+type Kernel = Box<dyn FnMut()>;
+
+/// The small set: names as in the criterion benches, and how each is set up.
+const SMALL: &[(&str, fn() -> Kernel)] = &[
+    ("layer/closed-form/forward+pullback/d=1,M=1,batch=10", || {
+        layer(Box::new(closed_form()), fairness_batch(10), Pass::Both)
+    }),
+    ("layer/log-utility/forward/d=8,M=3,batch=10", || {
+        layer(interior_point(8, 3), log_utility_batch(8, 3, 10), Pass::Forward)
+    }),
+    ("layer/log-utility/pullback/d=8,M=3,batch=10", || {
+        layer(interior_point(8, 3), log_utility_batch(8, 3, 10), Pass::Backward)
+    }),
+    ("layer/log-utility/forward+pullback/d=32,M=2,batch=10", || {
+        layer(interior_point(32, 2), log_utility_batch(32, 2, 10), Pass::Both)
+    }),
+    ("episode/gradient/fairness/N=20", || gradient_of_an_episode(20)),
+    ("episode/forward/fairness/N=20", episode_in_service),
+    ("episode/forward/vm-allocation/d=4,M=4,N=20", episode_on_a_server),
+    ("train/fused/N=20,batch=10,width=10", || minibatch(20)),
+    ("opt/water-filling/N=1000", water_filling),
+    ("opt/interior-point/d=4,M=2,N=20", || optimum_of_several(4, 20)),
+    ("ledger/spend/M=3,payments=100", payments),
+];
+
+/// Sweeps, so that growth shows without noise.
+const SWEEPS: &[(&str, fn() -> Kernel)] = &[
+    ("layer/log-utility/forward+pullback/d=4,M=2,batch=10", || {
+        layer(interior_point(4, 2), log_utility_batch(4, 2, 10), Pass::Both)
+    }),
+    ("layer/log-utility/forward+pullback/d=8,M=2,batch=10", || {
+        layer(interior_point(8, 2), log_utility_batch(8, 2, 10), Pass::Both)
+    }),
+    ("layer/log-utility/forward+pullback/d=16,M=2,batch=10", || {
+        layer(interior_point(16, 2), log_utility_batch(16, 2, 10), Pass::Both)
+    }),
+    ("layer/log-utility/forward+pullback/d=64,M=2,batch=10", || {
+        layer(interior_point(64, 2), log_utility_batch(64, 2, 10), Pass::Both)
+    }),
+    ("episode/gradient/fairness/N=40", || gradient_of_an_episode(40)),
+    ("episode/gradient/fairness/N=80", || gradient_of_an_episode(80)),
+    ("train/fused/N=40,batch=10,width=10", || minibatch(40)),
+    ("train/fused/N=80,batch=10,width=10", || minibatch(80)),
+    ("opt/interior-point/d=4,M=2,N=40", || optimum_of_several(4, 40)),
+    ("opt/interior-point/d=4,M=2,N=80", || optimum_of_several(4, 80)),
+    ("opt/interior-point/d=8,M=2,N=20", || optimum_of_several(8, 20)),
+    ("opt/interior-point/d=16,M=2,N=20", || optimum_of_several(16, 20)),
+    ("opt/interior-point/d=32,M=2,N=20", || optimum_of_several(32, 20)),
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments[..] {
+        ["list"] => {
+            for (name, _) in SMALL.iter().chain(SWEEPS) {
+                println!("{name}");
+            }
+        }
+        ["list", "small"] => {
+            for (name, _) in SMALL {
+                println!("{name}");
+            }
+        }
+        ["run", name] => {
+            let Some((_, set_up)) = SMALL.iter().chain(SWEEPS).find(|(known, _)| *known == name) else {
+                println!("no kernel is called {name}");
+                return ExitCode::FAILURE;
+            };
+            let mut kernel = set_up();
+            kernel();
+            counted_kernel(&mut *kernel);
+            println!("{}", features());
+        }
+        _ => {
+            println!("expected `list [small]` or `run NAME`");
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// The only function whose instructions are counted, with all that it calls.
+#[inline(never)]
+fn counted_kernel(kernel: &mut dyn FnMut()) {
+    kernel();
+    black_box(());
+}
+
+/// The instruction sets that kernels may choose from where this runs: counts compare only between equal ones.
+fn features() -> String {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let mut found = vec!["x86_64"];
+        for (name, is) in [
+            ("avx2", is_x86_feature_detected!("avx2")),
+            ("fma", is_x86_feature_detected!("fma")),
+            ("avx512f", is_x86_feature_detected!("avx512f")),
+        ] {
+            if is {
+                found.push(name);
+            }
+        }
+        found.join("+")
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        std::env::consts::ARCH.to_owned()
+    }
+}
+
+fn closed_form() -> FairnessLayer {
+    FairnessLayer::new(WeightedFairness::paper())
+}
+
+fn interior_point(actions: usize, budgets: usize) -> Box<dyn Differentiate> {
+    let problem = Arc::new(log_utility(actions, budgets));
+    Box::new(InteriorPoint::new(problem, Options::default()).expect("valid options"))
+}
+
+#[derive(PartialEq)]
+enum Pass {
+    Forward,
+    Backward,
+    Both,
+}
+
+fn layer(mut layer: Box<dyn Differentiate>, batch: Batch, pass: Pass) -> Kernel {
+    let dimensions = layer.problem().dimensions();
+    let mut solutions = Solutions::new(dimensions, batch.rows);
+    let mut gradients = Gradients::new(dimensions, batch.rows);
+    layer
+        .solve_batch(batch.queries(), &mut solutions)
+        .expect("sizes fit");
+    Box::new(move || {
+        if pass != Pass::Backward {
+            layer
+                .solve_batch(black_box(batch.queries()), &mut solutions)
+                .expect("sizes fit");
+        }
+        if pass != Pass::Forward {
+            layer
+                .pullback_batch(batch.queries(), &solutions, &batch.upstream, &mut gradients)
+                .expect("sizes fit");
+        }
+    })
+}
+
+fn gradient_of_an_episode(horizon: usize) -> Kernel {
+    let set = fairness_episodes(1, horizon);
+    let mut layer = closed_form();
+    let prices = vec![0.05; horizon];
+    Box::new(move || {
+        black_box(episode_gradient(&mut layer, &set.get(0), &prices).expect("solvable"));
+    })
+}
+
+fn episode_in_service() -> Kernel {
+    let set = fairness_episodes(50, 20);
+    let model = paper_model(&mut closed_form(), &set);
+    let policy = Unrolled::new("laau", model, closed_form()).expect("one budget");
+    let problem = WeightedFairness::paper();
+    Box::new(move || play(&problem, &policy, &set, 0))
+}
+
+fn episode_on_a_server() -> Kernel {
+    let problem = VmAllocation::server();
+    let set = vm_episodes(&problem, 5, 20);
+    let mut layer = InteriorPoint::new(Arc::new(problem.clone()), Options::default()).expect("valid options");
+    let model = paper_model(&mut layer, &set);
+    let policy = Unrolled::new("laau", model, layer).expect("four budgets");
+    Box::new(move || play(&problem, &policy, &set, 0))
+}
+
+fn minibatch(horizon: usize) -> Kernel {
+    let set = fairness_episodes(50, horizon);
+    let mut model = paper_model(&mut closed_form(), &set);
+    let mut engine = FusedEngine::new(closed_form().fork(), &model.spec, 10).expect("a layer of the problem");
+    let mut optimiser = OptimiserState::new(Optimiser::adam(), model.parameters.len());
+    let mut gradient = vec![0.0; model.parameters.len()];
+    let batch: Vec<usize> = (0..10).collect();
+    Box::new(move || {
+        engine
+            .loss_and_gradient(&model, &set, &batch, &mut gradient)
+            .expect("a feasible minibatch");
+        optimiser.step(&mut model.parameters, &gradient, 1e-3);
+    })
+}
+
+fn water_filling() -> Kernel {
+    let set = fairness_episodes(1, 1000);
+    let solver = optimum(Optimum::WaterFilling(WeightedFairness::paper())).expect("valid options");
+    let mut plan = vec![0.0; 1000];
+    Box::new(move || solver.plan(&set.get(0), &mut plan).expect("feasible"))
+}
+
+fn optimum_of_several(actions: usize, horizon: usize) -> Kernel {
+    let problem = Arc::new(log_utility(actions, 2));
+    let set = log_utility_episodes(&problem, 1, horizon);
+    let solver = HorizonOptimum::new(problem, HorizonOptions::default()).expect("valid options");
+    Box::new(move || {
+        let episode = set.get(0);
+        black_box(
+            solver
+                .solve(episode.contexts(), episode.budgets())
+                .expect("feasible"),
+        );
+    })
+}
+
+fn payments() -> Kernel {
+    Box::new(|| {
+        let mut ledger = Ledger::new(&[100.0, 200.0, 300.0]).expect("budgets");
+        for step in 0..100 {
+            let usage = 0.1 + 0.001 * f64::from(step);
+            ledger
+                .spend(&[usage, 1.1 * usage, 1.7 * usage])
+                .expect("enough is left");
+        }
+        black_box(&ledger);
+    })
+}

@@ -1,0 +1,133 @@
+//! The convex layer: forward and backward on a batch, and one solve at a time.
+
+use std::error::Error;
+use std::hint::black_box;
+use std::sync::Arc;
+
+use laau_benches::Batch;
+use laau_core::problems::WeightedFairness;
+use laau_core::{Differentiate, Gradients, Solutions, StepSolver};
+use laau_kkt::{FairnessLayer, InteriorPoint, Options};
+
+use crate::Case;
+use crate::instances::{Instances, LayerInstances};
+
+pub(crate) fn cases(instances: &Instances) -> Result<Vec<Case>, Box<dyn Error>> {
+    let closed_form = FairnessLayer::new(WeightedFairness::paper());
+    let interior_point = |of: &LayerInstances| -> Result<InteriorPoint, Box<dyn Error>> {
+        Ok(InteriorPoint::new(Arc::new(of.problem()?), Options::default())?)
+    };
+    Ok(vec![
+        both("layer-scalar", "closed form", closed_form, &instances.scalar)?,
+        both(
+            "layer-scalar",
+            "interior point",
+            interior_point(&instances.scalar)?,
+            &instances.scalar,
+        )?,
+        both(
+            "layer-8x3",
+            "interior point",
+            interior_point(&instances.several)?,
+            &instances.several,
+        )?,
+        one_at_a_time(interior_point(&instances.several)?, &instances.several)?,
+    ])
+}
+
+fn batch(of: &LayerInstances) -> Batch {
+    Batch {
+        contexts: of.contexts.concat(),
+        multipliers: of.multipliers.concat(),
+        remaining: of.remaining.concat(),
+        upstream: of.upstream.concat(),
+        rows: of.contexts.len(),
+    }
+}
+
+fn both(
+    work: &'static str,
+    variant: &'static str,
+    mut layer: impl Differentiate + 'static,
+    of: &LayerInstances,
+) -> Result<Case, Box<dyn Error>> {
+    let batch = batch(of);
+    let dimensions = layer.problem().dimensions();
+    let mut solutions = Solutions::new(dimensions, batch.rows);
+    let mut gradients = Gradients::with_contexts(dimensions, batch.rows);
+    layer.solve_batch(batch.queries(), &mut solutions)?;
+    layer.pullback_batch(batch.queries(), &solutions, &batch.upstream, &mut gradients)?;
+    let mut facts = facts_of_solutions(&layer, &solutions, of);
+    let worst = error(&gradients.multipliers, &of.by_multiplier)
+        .max(error(&gradients.remaining, &of.by_remaining))
+        .max(error(&gradients.contexts, &of.by_context));
+    facts.insert("error_gradient".to_owned(), worst.into());
+    Ok(Case {
+        work,
+        variant,
+        units: batch.rows,
+        facts,
+        run: Box::new(move || {
+            layer
+                .solve_batch(black_box(batch.queries()), &mut solutions)
+                .expect("sizes fit");
+            layer
+                .pullback_batch(batch.queries(), &solutions, &batch.upstream, &mut gradients)
+                .expect("sizes fit");
+        }),
+    })
+}
+
+fn one_at_a_time(mut layer: InteriorPoint, of: &LayerInstances) -> Result<Case, Box<dyn Error>> {
+    let batch = batch(of);
+    let mut solutions = Solutions::new(layer.problem().dimensions(), batch.rows);
+    layer.solve_batch(batch.queries(), &mut solutions)?;
+    let facts = facts_of_solutions(&layer, &solutions, of);
+    let dimensions = layer.problem().dimensions();
+    Ok(Case {
+        work: "solve-8x3",
+        variant: "interior point",
+        units: batch.rows,
+        facts,
+        run: Box::new(move || {
+            for row in 0..batch.rows {
+                let query = batch.queries().row(row, dimensions);
+                layer
+                    .solve(black_box(query), solutions.row_mut(row))
+                    .expect("sizes fit");
+            }
+        }),
+    })
+}
+
+fn facts_of_solutions(
+    layer: &dyn StepSolver,
+    solutions: &Solutions,
+    of: &LayerInstances,
+) -> serde_json::Map<String, serde_json::Value> {
+    let problem = layer.problem();
+    let mut usage = vec![0.0; problem.dimensions().budgets];
+    let mut violation: f64 = 0.0;
+    let mut actions = Vec::new();
+    for (row, (context, remaining)) in of.contexts.iter().zip(&of.remaining).enumerate() {
+        let action = solutions.row(row).action;
+        problem.usage(action, context, &mut usage);
+        actions.extend_from_slice(action);
+        for (used, left) in usage.iter().zip(remaining) {
+            violation = violation.max(used - left);
+        }
+    }
+    let mut facts = serde_json::Map::new();
+    facts.insert("error_action".to_owned(), error(&actions, &of.x).into());
+    facts.insert("violation".to_owned(), violation.into());
+    facts
+}
+
+/// The worst of `|found − true| / max(1, |true|)`.
+fn error(found: &[f64], truth: &[Vec<f64>]) -> f64 {
+    found
+        .iter()
+        .zip(truth.iter().flatten())
+        .map(|(found, truth)| (found - truth).abs() / truth.abs().max(1.0))
+        .fold(0.0, f64::max)
+}

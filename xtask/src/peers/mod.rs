@@ -1,0 +1,205 @@
+//! The same work with the tools that people would use instead, measured in turns with ours.
+
+mod environment;
+mod judge;
+mod page;
+mod targets;
+mod worker;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use anyhow::Context;
+use serde::{Deserialize, Serialize};
+
+use self::environment::Environment;
+use self::worker::{Announced, Worker};
+use crate::bench::{build, quantile};
+
+pub(crate) use self::page::write_page;
+#[cfg(test)]
+pub(crate) use self::targets::tests;
+
+/// How long a case runs at its turn, in seconds.
+const TURN: f64 = 0.3;
+
+/// Python workers: file, further argument, and the peers that it stands for.
+const WORKERS: &[(&str, Option<&str>, &[&str])] = &[
+    ("train_jax.py", Some("f64"), &["jax"]),
+    ("train_jax.py", Some("f32"), &["jax"]),
+    ("train_torch.py", None, &["torch"]),
+    ("layer_jax.py", None, &["jax", "jaxopt"]),
+    ("layer_cvxpylayers.py", None, &["cvxpylayers"]),
+    ("layer_moreau.py", None, &["moreau"]),
+    ("solve.py", None, &["clarabel", "cvxpy", "scipy", "moreau"]),
+    ("strict.py", None, &["cvxpy"]),
+];
+
+/// Everything that a comparison found.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Comparison {
+    /// What was installed, by name.
+    pub(crate) versions: BTreeMap<String, String>,
+    /// Measured cases, by work, fastest first.
+    pub(crate) cases: Vec<Timed>,
+    /// Episodes with strict budgets.
+    pub(crate) strict: Vec<Strictness>,
+    /// What could not be measured, and why.
+    pub(crate) failures: Vec<Failure>,
+}
+
+/// A case and its times.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Timed {
+    /// What is known of it besides its time.
+    #[serde(flatten)]
+    pub(crate) case: Case,
+    /// The least time of a unit, in microseconds.
+    pub(crate) least: f64,
+    /// The median time of a unit, in microseconds.
+    pub(crate) median: f64,
+    /// Number of samples.
+    pub(crate) samples: usize,
+}
+
+/// A case, as a worker tells it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Case {
+    /// The worker's number for it.
+    #[serde(default, skip_serializing)]
+    pub(crate) id: usize,
+    /// Who does it.
+    pub(crate) peer: String,
+    /// What is done.
+    pub(crate) work: String,
+    /// How.
+    pub(crate) variant: String,
+    /// `f64` or `f32`.
+    pub(crate) precision: String,
+    /// The worst relative error of an action.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) error_action: Option<f64>,
+    /// The worst relative error of a gradient.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) error_gradient: Option<f64>,
+    /// The most by which a budget is exceeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) violation: Option<f64>,
+    /// The utility that training has reached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) utility: Option<f64>,
+}
+
+/// How strictly episodes kept their budgets.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Strictness {
+    /// Who decided.
+    pub(crate) peer: String,
+    /// How.
+    pub(crate) variant: String,
+    /// Number of episodes.
+    pub(crate) episodes: usize,
+    /// Episodes that spent more than a budget, in exact arithmetic.
+    pub(crate) overspent: usize,
+    /// The most that was overspent.
+    pub(crate) worst: f64,
+    /// Episodes that were given up.
+    pub(crate) aborted: usize,
+    /// Why the first of them was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) reason: Option<String>,
+}
+
+/// Something that could not be measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Failure {
+    /// Who.
+    pub(crate) peer: String,
+    /// What.
+    pub(crate) work: String,
+    /// How.
+    pub(crate) variant: String,
+    /// Why not.
+    pub(crate) reason: String,
+}
+
+/// Installs, draws the instances, starts every worker, measures in turns.
+pub(crate) fn compare(root: &Path, target: &Path, rounds: usize) -> anyhow::Result<Comparison> {
+    let folder = target.join("peers");
+    let scripts = root.join("benches").join("peers");
+    let environment = Environment::prepare(&folder, &scripts.join("requirements.txt"))?;
+    let data = folder.join("data");
+    environment
+        .run(&scripts.join("instances.py"), &[&data])
+        .context("cannot draw the instances")?;
+
+    let ours = build(root, target, "laau-peer")?;
+    let mut comparison = Comparison {
+        failures: environment.failures.clone(),
+        ..Comparison::default()
+    };
+    let mut workers = Vec::new();
+    let mut cases: Vec<(usize, Case)> = Vec::new();
+    let mut command = std::process::Command::new(ours);
+    command.arg(&data);
+    let mut commands = vec![("laau".to_owned(), command, &["laau"][..])];
+    for (script, argument, peers) in WORKERS {
+        let mut command = environment.python(&scripts.join(script));
+        command.arg(&data).args(argument);
+        commands.push(((*script).to_owned(), command, peers));
+    }
+    for (name, command, peers) in commands {
+        println!("starting {name}");
+        match Worker::start(command, &folder.join(format!("{name}.log"))) {
+            Ok((worker, announced)) => {
+                let Announced {
+                    cases: found,
+                    strict,
+                    failed,
+                    versions,
+                } = announced;
+                cases.extend(found.into_iter().map(|case| (workers.len(), case)));
+                comparison.strict.extend(strict.iter().map(judge::judge));
+                comparison.failures.extend(failed);
+                comparison.versions.extend(versions);
+                workers.push(worker);
+            }
+            Err(error) => comparison.failures.extend(peers.iter().map(|peer| Failure {
+                peer: (*peer).to_owned(),
+                work: name.clone(),
+                variant: String::new(),
+                reason: format!("{error:#}"),
+            })),
+        }
+    }
+
+    let works: BTreeSet<String> = cases.iter().map(|(_, case)| case.work.clone()).collect();
+    for work in works {
+        let chosen: Vec<&(usize, Case)> = cases.iter().filter(|(_, case)| case.work == work).collect();
+        println!("{work}: {} cases, {rounds} rounds", chosen.len());
+        let mut samples = vec![Vec::new(); chosen.len()];
+        for _ in 0..rounds {
+            for ((worker, case), samples) in chosen.iter().zip(&mut samples) {
+                samples.extend(workers[*worker].measure(case.id, TURN)?);
+            }
+        }
+        let mut timed: Vec<Timed> = chosen
+            .iter()
+            .zip(samples)
+            .map(|((_, case), samples)| summarise(case, samples))
+            .collect();
+        timed.sort_by(|a, b| a.least.total_cmp(&b.least));
+        comparison.cases.extend(timed);
+    }
+    Ok(comparison)
+}
+
+fn summarise(case: &Case, mut samples: Vec<f64>) -> Timed {
+    samples.sort_by(f64::total_cmp);
+    Timed {
+        case: case.clone(),
+        least: samples[0] * 1e6,
+        median: quantile(&samples, 0.5) * 1e6,
+        samples: samples.len(),
+    }
+}
