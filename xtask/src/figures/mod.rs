@@ -3,6 +3,7 @@
 mod architecture;
 mod learning;
 mod policies;
+pub(crate) mod problems;
 pub(crate) mod style;
 pub(crate) mod tables;
 
@@ -26,5 +27,6 @@ pub(crate) fn run(folder: &Path) -> anyhow::Result<()> {
     learning::tsne(&tables::read(folder, "tsne.csv")?, &figures)?;
     learning::online_learning(&tables::read(folder, "online_learning.csv")?, &figures)?;
     learning::generalisation(&tables::read(folder, "generalisation.csv")?, &figures)?;
-    learning::gradients(&tables::read(folder, "gradients.csv")?, &figures)
+    learning::gradients(&tables::read(folder, "gradients.csv")?, &figures)?;
+    problems::episodes(&tables::read(folder, "problem_episodes.csv")?, &figures)
 }
