@@ -19,8 +19,8 @@ pub struct Statistics {
     /// unit of the network's prices; always positive, for a budget in abundance a thousandth of the largest useful
     /// price.
     pub multiplier_scale: Vec<f64>,
-    /// The price of each budget at the mean context and the mean budget per step: the dual of that one step. Always
-    /// positive, as above.
+    /// The price of each budget at the mean context and the mean budget per step: the dual of that one step. For a budget
+    /// that does not bind there, the AVG-LT multiplier: always positive.
     pub mean_price: Vec<f64>,
     /// The mean budget per step.
     pub budget_per_step: Vec<f64>,
@@ -57,7 +57,7 @@ impl Statistics {
 
         let prices = Prices::new(solver, &context_mean, &budget_per_step);
         let multiplier_scale = prices.average_long_term(solver, train)?;
-        let mean_price = prices.at_the_mean(solver)?;
+        let mean_price = prices.at_the_mean(solver, &multiplier_scale)?;
 
         let features = spec.feature_len();
         let mut statistics = Self {
@@ -172,8 +172,15 @@ struct Prices<'a> {
 }
 
 impl<'a> Prices<'a> {
-    /// The most contexts that the AVG-LT multiplier is computed from, evenly taken from the training set.
+    /// The most contexts that the AVG-LT multiplier is computed from, evenly taken from the training set; shared between
+    /// several budgets.
     const CONTEXTS: usize = 1024;
+    /// The relative error of the AVG-LT multiplier of the only budget, and of one of several. These are found in turn, and are
+    /// but the units of prices.
+    const TOLERANCE: f64 = 1e-9;
+    const TOLERANCE_OF_SEVERAL: f64 = 1e-4;
+    /// Several are found when a whole turn changes them by less than this.
+    const SETTLED: f64 = 1e-3;
     /// A budget in abundance is priced at this share of the largest useful price.
     const LEAST_SHARE: f64 = 1e-3;
 
@@ -214,8 +221,8 @@ impl<'a> Prices<'a> {
         }
     }
 
-    /// The dual of one step with the mean context and budget.
-    fn at_the_mean(&self, solver: &mut dyn StepSolver) -> Result<Vec<f64>, Error> {
+    /// The dual of one step with the mean context and budget, or `otherwise` for a budget that does not bind there.
+    fn at_the_mean(&self, solver: &mut dyn StepSolver, otherwise: &[f64]) -> Result<Vec<f64>, Error> {
         let dimensions = solver.problem().dimensions();
         let mut solution = Solutions::new(dimensions, 1);
         let query = Query {
@@ -231,11 +238,12 @@ impl<'a> Prices<'a> {
                 status: solution.status,
             }));
         }
-        Ok(solution
-            .duals
-            .iter()
-            .zip(&self.largest)
-            .map(|(dual, largest)| dual.max(Self::LEAST_SHARE * largest))
+        let duals = solution.duals.iter().zip(&self.largest).zip(otherwise);
+        Ok(duals
+            .map(|((&dual, largest), &otherwise)| {
+                let binds = dual > Self::LEAST_SHARE * largest;
+                if binds { dual } else { otherwise }
+            })
             .collect())
     }
 
@@ -244,7 +252,12 @@ impl<'a> Prices<'a> {
     fn average_long_term(&self, solver: &mut dyn StepSolver, train: &Episodes) -> Result<Vec<f64>, Error> {
         let Dimensions { budgets, context, .. } = solver.problem().dimensions();
         let count = train.contexts().len() / context;
-        let stride = count.div_ceil(Self::CONTEXTS);
+        let stride = count.div_ceil((Self::CONTEXTS / budgets).max(1));
+        let tolerance = if budgets == 1 {
+            Self::TOLERANCE
+        } else {
+            Self::TOLERANCE_OF_SEVERAL
+        };
         let contexts: Vec<f64> = train
             .contexts()
             .chunks_exact(context)
@@ -270,7 +283,7 @@ impl<'a> Prices<'a> {
                 if usage.at(solver, &prices)?[m] <= self.budget_per_step[m] {
                     continue;
                 }
-                while high > low * (1.0 + 1e-9) {
+                while high > low * (1.0 + tolerance) {
                     prices[m] = (low * high).sqrt();
                     if usage.at(solver, &prices)?[m] > self.budget_per_step[m] {
                         low = prices[m];
@@ -283,7 +296,7 @@ impl<'a> Prices<'a> {
             if prices
                 .iter()
                 .zip(&before)
-                .all(|(now, before)| (now - before).abs() <= 1e-6 * now)
+                .all(|(now, before)| (now - before).abs() <= Self::SETTLED * now)
             {
                 break;
             }

@@ -301,7 +301,7 @@ const LEARNING: Section = Section {
 
 const WORKLOAD: Section = Section {
     name: "workload",
-    help: "The synthetic workload of `laau generate`.",
+    help: "The synthetic workload of a problem, for `laau generate`.",
     keys: &[
         set("horizon", "horizon", "20", "steps of an episode"),
         set("episodes", "episodes", "5000", "number of episodes"),
@@ -311,18 +311,18 @@ const WORKLOAD: Section = Section {
             "[5000, 1000, 2000]",
             "episodes for training, validation and test instead; the output is then a folder",
         ),
-        set(
+        unset(
             "budget",
             "budget",
             "[10.0, 15.0]",
-            "the least and the greatest budget of a step, times the horizon",
+            "the least and the greatest budget of a step, times the horizon, or one such pair per budget; the problem's own if not given",
         ),
         set("seed", "seed", "0", "the seed of machines, readings and budgets"),
         set(
             "construction",
             "construction",
             "\"consecutive\"",
-            "consecutive: readings of one machine; interleaved: each step another machine",
+            "consecutive: steps of one machine (user, market, site); interleaved: each step another",
         ),
         set(
             "part",
@@ -334,9 +334,14 @@ const WORKLOAD: Section = Section {
             "episodes-per-vm",
             "episodes-per-vm",
             "1",
-            "episodes' worth of readings from each machine",
+            "episodes' worth of steps from each machine, user, market or site",
         ),
-        set("scale", "scale", "2.8", "factor on every reading"),
+        unset(
+            "scale",
+            "scale",
+            "2.8",
+            "factor on every reading of weighted-fairness, log-utility and vm-allocation; 2.8 if not given",
+        ),
     ],
 };
 

@@ -1,8 +1,12 @@
 //! The section `[workload]`.
 
-use laau_data::synthetic::{Generate, Part, Workload};
+use laau_data::synthetic::{Generate, Part};
 use laau_data::{Construction, Split};
 use serde::{Deserialize, Serialize};
+
+use super::ProblemConfig;
+use crate::failure::Failure;
+use crate::registry::{self, ProblemWorkload};
 
 /// The synthetic workload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -11,31 +15,44 @@ pub(crate) struct WorkloadConfig {
     horizon: usize,
     episodes: usize,
     split: Option<[usize; 3]>,
-    budget: (f64, f64),
+    budget: Option<Ranges>,
     seed: u64,
     construction: Construction,
     part: Part,
     episodes_per_vm: usize,
-    scale: f64,
+    scale: Option<f64>,
+}
+
+/// The least and the greatest budget of a step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "expected the least and the greatest budget, or one such pair per budget"
+)]
+enum Ranges {
+    One((f64, f64)),
+    Each(Vec<(f64, f64)>),
 }
 
 impl WorkloadConfig {
-    pub(crate) fn workload(&self) -> Workload {
-        Workload {
-            scale: self.scale,
-            ..Workload::default()
-        }
+    /// The workload of a problem.
+    pub(crate) fn workload(&self, problem: &ProblemConfig) -> Result<ProblemWorkload, Failure> {
+        let ranges = self.budget.clone().map(|budget| match budget {
+            Ranges::One(range) => vec![range],
+            Ranges::Each(ranges) => ranges,
+        });
+        registry::workload(problem, ranges, self.scale)
     }
 
     pub(crate) fn options(&self) -> Generate {
         Generate {
             horizon: self.horizon,
             episodes: self.episodes,
-            budget: self.budget,
             seed: self.seed,
             construction: self.construction,
             part: self.part,
             episodes_per_vm: self.episodes_per_vm,
+            ..Generate::default()
         }
     }
 
@@ -53,12 +70,20 @@ impl WorkloadConfig {
 mod tests {
     use super::*;
     use crate::config::Config;
+    use laau_data::synthetic::Workload;
 
     #[test]
     fn the_defaults_are_those_of_the_library() {
-        let workload = Config::load(None, &[]).unwrap().workload;
-        assert_eq!(workload.workload(), Workload::default());
+        let Config {
+            workload, problem, ..
+        } = Config::load(None, &[]).unwrap();
         assert_eq!(workload.options(), Generate::default());
         assert_eq!(workload.split(), None);
+        let few = Generate {
+            episodes: 3,
+            ..Generate::default()
+        };
+        let found = workload.workload(&problem).unwrap().generate(&few).unwrap();
+        assert_eq!(found, Workload::default().generate(&few).unwrap());
     }
 }

@@ -6,17 +6,18 @@ use clap::Args;
 use laau_data::Split;
 
 use super::write_episodes;
-use crate::config::{ConfigFlags, scope};
+use crate::config::{Config, ConfigFlags, scope};
 use crate::failure::Failure;
 use crate::output::{self, Staged};
 
-scope!(WorkloadScope, "workload");
+scope!(WorkloadScope, "problem", "workload");
 
 /// The arguments as they are typed.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   $ laau generate --horizon 20 --episodes 8000 --seed 1 -o episodes.parquet
-  $ laau generate --horizon 20 --split 5000,1000,2000 --seed 1 -o episodes")]
+  $ laau generate --horizon 20 --split 5000,1000,2000 --seed 1 -o episodes
+  $ laau generate --problem wireless --horizon 20 --split 1000,200,500 -o episodes")]
 pub(crate) struct GenerateArgs {
     /// The episodes table, ending in .parquet or .csv; with --split a folder
     #[arg(short, long, value_name = "PATH")]
@@ -27,8 +28,12 @@ pub(crate) struct GenerateArgs {
 
 /// Writes episodes: one set, or three that share no machine.
 pub(crate) fn run(arguments: &GenerateArgs) -> Result<(), Failure> {
-    let config = arguments.config.load()?.workload;
-    let (workload, options) = (config.workload(), config.options());
+    let Config {
+        problem,
+        workload: config,
+        ..
+    } = arguments.config.load()?;
+    let (workload, options) = (config.workload(&problem)?, config.options());
     let mut staged = Staged::default();
     match config.split() {
         None => {

@@ -5,6 +5,7 @@ mod generalisation;
 mod gradients;
 mod online;
 mod policies;
+mod problem;
 mod settings;
 mod shifted;
 mod tables;
@@ -45,10 +46,12 @@ pub(crate) struct ExperimentArgs {
 /// Runs the experiment.
 pub(crate) fn run(arguments: &ExperimentArgs) -> Result<(), Failure> {
     let experiment = Experiment::load(&arguments.file, arguments.quick)?;
-    let name = "weighted-fairness".to_owned();
-    let setting = registry::setting(&ProblemConfig {
-        name,
-        ..ProblemConfig::default()
+    let setting = registry::setting(&match experiment.kind {
+        Kind::Problem => problem::problem_of(&experiment)?,
+        _ => ProblemConfig {
+            name: "weighted-fairness".to_owned(),
+            ..ProblemConfig::default()
+        },
     })?;
     let source = arguments.trace.clone().map_or(Source::Synthetic, Source::Trace);
     let mut tables = Tables::new(&arguments.output)?;
@@ -62,6 +65,7 @@ pub(crate) fn run(arguments: &ExperimentArgs) -> Result<(), Failure> {
         Kind::OnlineLearning => online::run,
         Kind::Generalisation => generalisation::run,
         Kind::Gradients => gradients::run,
+        Kind::Problem => problem::run,
     };
     run(&experiment, &setting, &source, &seeds, &mut tables)?;
     tables.save()

@@ -7,6 +7,7 @@ use laau_net::{Phase, Training};
 use serde::Deserialize;
 use toml::{Table, Value};
 
+use crate::config::ProblemConfig;
 use crate::failure::Failure;
 
 /// What an experiment is.
@@ -25,6 +26,8 @@ pub(super) enum Kind {
     Generalisation,
     /// KKT differentiation against zero-order estimates.
     Gradients,
+    /// All policies on the workload of another problem.
+    Problem,
 }
 
 /// One experiment.
@@ -32,12 +35,17 @@ pub(super) enum Kind {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct Experiment {
     pub(super) kind: Kind,
+    /// Of an experiment on another problem than the paper's.
+    pub(super) problem: Option<ProblemConfig>,
     /// Steps of an episode.
     #[serde(default)]
     pub(super) horizons: Vec<usize>,
     /// Both readings of the paper's data section.
     #[serde(default)]
     pub(super) constructions: Vec<Construction>,
+    /// What the steps of an episode of another problem are.
+    #[serde(default)]
+    pub(super) construction: Construction,
     #[serde(default)]
     pub(super) policies: Vec<String>,
     /// Least and greatest budget per step.

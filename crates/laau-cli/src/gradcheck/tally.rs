@@ -7,11 +7,13 @@ use crate::data::number;
 use crate::failure::Failure;
 
 /// The columns of the table.
-pub(super) const HEADING: [&str; 7] = [
+pub(super) const HEADING: [&str; 9] = [
     "gradient",
     "compared",
     "kinks",
     "unsolved",
+    "exact",
+    "approximate",
     "worst error",
     "derivative",
     "difference",
@@ -55,6 +57,10 @@ pub(super) struct Tally {
     pub(super) kinks: usize,
     /// Derivatives near which the function could not be evaluated.
     pub(super) unsolved: usize,
+    /// Pullbacks of the layer behind the derivatives that were exact.
+    exact: u64,
+    /// Those that were not.
+    approximate: u64,
     worst: Option<Worst>,
 }
 
@@ -74,6 +80,8 @@ impl Tally {
             compared: 0,
             kinks: 0,
             unsolved: 0,
+            exact: 0,
+            approximate: 0,
             worst: None,
         }
     }
@@ -83,6 +91,8 @@ impl Tally {
         self.compared += found.checked;
         self.kinks += found.kinks.len();
         self.unsolved += found.unsolved.len();
+        self.exact += found.gradients.exact;
+        self.approximate += found.gradients.approximate;
         if let Some(worst) = &found.worst {
             self.note(
                 || worst.place.words(),
@@ -120,6 +130,11 @@ impl Tally {
     pub(super) fn row(&self) -> Vec<String> {
         let mut row = vec![self.name.to_owned()];
         row.extend([self.compared, self.kinks, self.unsolved].map(|count| count.to_string()));
+        row.extend(match (self.exact, self.approximate) {
+            // Not a matter of the layer alone.
+            (0, 0) => ["-", "-"].map(str::to_owned),
+            (exact, approximate) => [exact, approximate].map(|count| count.to_string()),
+        });
         row.extend(match &self.worst {
             Some(worst) => [
                 format!("{:.1e} ({})", worst.relative_error, worst.place),

@@ -76,7 +76,7 @@ pub(crate) fn setting(config: &ProblemConfig) -> Result<Setting, Failure> {
 }
 
 /// Weights of actions that share one budget, unless a usage matrix says otherwise.
-fn log_utility(config: &ProblemConfig) -> Result<LogUtility, Failure> {
+pub(super) fn log_utility(config: &ProblemConfig) -> Result<LogUtility, Failure> {
     let actions = config
         .actions
         .or_else(|| config.usage.as_ref()?.first().map(Vec::len))

@@ -9,6 +9,7 @@ mod decide;
 mod experiment;
 mod journal;
 mod model;
+mod problems;
 mod readme;
 mod support;
 mod train;

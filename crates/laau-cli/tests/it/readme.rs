@@ -11,6 +11,9 @@ const CRATE: &str = include_str!("../../README.md");
 /// The README of the project: the newcomer's path.
 const PROJECT: &str = include_str!("../../../../README.md");
 
+/// The page of the other problems.
+const PROBLEMS: &str = include_str!("../../../../docs/problems/README.md");
+
 /// The commands in a README's console blocks, each with the output that it shows.
 fn examples(readme: &str) -> Vec<(String, String)> {
     let mut examples: Vec<(String, String)> = Vec::new();
@@ -35,6 +38,11 @@ fn every_command_of_the_readme_runs_and_prints_what_is_shown() {
 #[test]
 fn the_newcomers_path_of_the_project_runs_line_by_line() {
     check(PROJECT, 4);
+}
+
+#[test]
+fn the_path_of_another_problem_runs_line_by_line() {
+    check(PROBLEMS, 5);
 }
 
 /// Runs the commands of a README in one folder; there are `least` of them or more.
@@ -67,6 +75,7 @@ fn check(readme: &str, least: usize) {
         // The paper's sizes take minutes; the same commands on fewer episodes take seconds.
         let command = command
             .replace("5000,1000,2000", "60,20,20")
+            .replace("1000,200,500", "60,20,20")
             .replace("100,20,20", "60,20,20");
         let mut shell = Command::new("sh");
         shell
