@@ -1,5 +1,6 @@
 //! Figures 3 and 4 of the paper, online learning, generalisation and gradients.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use kuva::prelude::*;
@@ -9,8 +10,26 @@ use super::policies::band;
 use super::style::{data_name, dress, policy_colour, policy_name, save};
 use super::tables::{GapRow, GradientRow, PointRow, RoundRow, ShiftRow, Spread, distinct};
 
-/// Figure 3: tested on the default, trained on data shifted by a Wasserstein distance.
+/// Figure 3: tested on the default, trained on data shifted by a Wasserstein distance; as utility, and as a fraction of OPT,
+/// which takes out how much there is to earn on the data of a seed.
 pub(super) fn ood(rows: &[ShiftRow], folder: &Path) -> anyhow::Result<()> {
+    by_distance(rows, |row| row.utility, "utility per step", folder, "ood")?;
+    by_distance(
+        rows,
+        |row| row.fraction_of_opt,
+        "fraction of OPT",
+        folder,
+        "ood_fraction",
+    )
+}
+
+fn by_distance(
+    rows: &[ShiftRow],
+    value: fn(&ShiftRow) -> f64,
+    label: &str,
+    folder: &Path,
+    name: &str,
+) -> anyhow::Result<()> {
     for data in distinct(rows, |row| row.data.clone()) {
         let of_data: Vec<&ShiftRow> = rows.iter().filter(|row| row.data == data).collect();
         let plots: Vec<Plot> = distinct(&of_data, |row| row.policy.clone())
@@ -22,7 +41,7 @@ pub(super) fn ood(rows: &[ShiftRow], folder: &Path) -> anyhow::Result<()> {
                         let of = of_data
                             .iter()
                             .filter(|row| row.policy == *policy && row.target == target);
-                        Spread::of(of.map(|row| row.utility)).map(|spread| (target, spread))
+                        Spread::of(of.map(|row| value(row))).map(|spread| (target, spread))
                     })
                     .collect();
                 band(&points, policy_name(policy), policy_colour(policy))
@@ -31,8 +50,8 @@ pub(super) fn ood(rows: &[ShiftRow], folder: &Path) -> anyhow::Result<()> {
         let layout = dress(Layout::auto_from_plots(&plots))
             .with_title(format!("Trained on shifted data, N = 20, {}", data_name(&data)))
             .with_x_label("Wasserstein distance of the training contexts")
-            .with_y_label("utility per step");
-        save(&render_multiple(plots, layout), folder, &format!("ood_{data}"))?;
+            .with_y_label(label);
+        save(&render_multiple(plots, layout), folder, &format!("{name}_{data}"))?;
     }
     Ok(())
 }
@@ -81,15 +100,21 @@ pub(super) fn tsne(rows: &[PointRow], folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Prop. 5.4: the average utility up to each round.
+/// Prop. 5.4: the average utility up to each round, over that of OPT: episodes differ far more than policies do.
 pub(super) fn online_learning(rows: &[RoundRow], folder: &Path) -> anyhow::Result<()> {
     for data in distinct(rows, |row| row.data.clone()) {
         let of_data: Vec<&RoundRow> = rows.iter().filter(|row| row.data == data).collect();
         let colours = [
             "#D55E00", "#0072B2", "#009E73", "#000000", "#E69F00", "#56B4E9", "#CC79A7", "#777777",
         ];
+        let best: BTreeMap<(u64, usize), f64> = of_data
+            .iter()
+            .filter(|row| row.method == "opt")
+            .map(|row| ((row.seed, row.round), row.utility))
+            .collect();
         let plots: Vec<Plot> = distinct(&of_data, |row| row.method.clone())
             .iter()
+            .filter(|method| *method != "opt")
             .zip(colours.into_iter().cycle())
             .flat_map(|(method, colour)| {
                 let of_method: Vec<_> = of_data.iter().filter(|row| row.method == *method).collect();
@@ -97,7 +122,9 @@ pub(super) fn online_learning(rows: &[RoundRow], folder: &Path) -> anyhow::Resul
                     .into_iter()
                     .filter_map(|round| {
                         let of = of_method.iter().filter(|row| row.round == round);
-                        Spread::of(of.map(|row| row.utility)).map(|spread| (round as f64, spread))
+                        let fractions =
+                            of.filter_map(|row| Some(row.utility / best.get(&(row.seed, round))?));
+                        Spread::of(fractions).map(|spread| (round as f64, spread))
                     })
                     .collect();
                 let name = match method.as_str() {
@@ -110,7 +137,7 @@ pub(super) fn online_learning(rows: &[RoundRow], folder: &Path) -> anyhow::Resul
         let layout = dress(Layout::auto_from_plots(&plots))
             .with_title(format!("Online learning from a cold start, {}", data_name(&data)))
             .with_x_label("round (episodes seen)")
-            .with_y_label("average utility per step")
+            .with_y_label("average utility up to the round, fraction of OPT")
             .with_log_x();
         save(
             &render_multiple(plots, layout),

@@ -228,7 +228,7 @@ fn lead_grows(evidence: &Evidence, data: &str) -> Option<Verdict> {
         .zip(&leads)
         .map(|(n, lead)| format!("N = {n}: {:+.4} ({})", lead.mean(), lead.range()))
         .collect();
-    Some(Verdict {
+    (!leads.is_empty()).then(|| Verdict {
         reproduced: leads.len() > 1 && leads.is_sorted_by(|a, b| a.mean() < b.mean()),
         measured: parts.join("; "),
     })

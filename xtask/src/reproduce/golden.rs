@@ -17,10 +17,12 @@ const TABLES: &[&str] = &[
     "online_learning.csv",
     "generalisation.csv",
     "gradients.csv",
+    "problems.csv",
 ];
 
-/// Columns that a change of the last digit may turn: which of several equal settings was chosen.
-const FREE: &[&str] = &["learning_rate"];
+/// Columns that a change of the last digit may turn: which of several equal settings was chosen, how many steps of training
+/// were at a kink.
+const FREE: &[&str] = &["learning_rate", "exact_gradients", "approximate_gradients"];
 
 /// Columns that are errors: they are compared by their magnitude, and all that is below the floor is equal.
 const ERRORS: &[&str] = &["relative_error"];

@@ -5,6 +5,8 @@ mod golden;
 mod look;
 mod manifest;
 mod page;
+mod problems;
+mod report;
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};

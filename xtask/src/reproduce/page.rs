@@ -7,6 +7,8 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::claims::{self, Claim, DATA_SETS, Evidence};
 use super::manifest::Manifest;
+use super::problems::Problems;
+use super::report::{self, missing, word};
 use crate::figures::style::{data_name, policy_name, write};
 use crate::figures::tables::{self, PolicyRow, Spread, distinct};
 
@@ -31,16 +33,20 @@ const FIGURES: &[(&str, &str)] = &[
     ("remaining_budget", "What is left of the budget (Fig. 7)."),
     (
         "online_learning",
-        "Average utility by round of Algorithm 2 (Prop. 5.4).",
+        "Average utility by round of Algorithm 2, as a fraction of OPT's (Prop. 5.4).",
     ),
     (
         "generalisation",
         "Gap between training and test utility (Theorem 5.2, Prop. 5.3).",
     ),
     ("gradients", "Accuracy and cost of gradients (Section 5)."),
+    (
+        "episode",
+        "One test episode of another problem: the offline optimum and LAAU.",
+    ),
 ];
 
-/// Writes the page and the claims table in Markdown.
+/// Writes the page, and its claims and results in Markdown.
 pub(super) fn write_page(folder: &Path, manifest: &Manifest) -> anyhow::Result<()> {
     let policies: Vec<PolicyRow> = tables::read(folder, "policies.csv")?;
     let evidence = Evidence {
@@ -48,9 +54,13 @@ pub(super) fn write_page(folder: &Path, manifest: &Manifest) -> anyhow::Result<(
         shifts: tables::read(folder, "ood.csv")?,
     };
     let claims = claims::decide(&evidence);
-    write(&folder.join("claims.md"), claims_markdown(&claims).as_bytes())?;
-    write(&folder.join("results.md"), results_markdown(&policies).as_bytes())?;
-    let page = page(manifest, &claims, &policies, &figures(folder)?);
+    write(
+        &folder.join("report.md"),
+        report::markdown(manifest, &claims, &policies).as_bytes(),
+    )?;
+    let problems = Problems::read(folder)?;
+    write(&folder.join("problems.md"), problems.markdown().as_bytes())?;
+    let page = page(manifest, &claims, &policies, &problems, &figures(folder)?);
     write(&folder.join("index.html"), page.into_string().as_bytes())
 }
 
@@ -85,7 +95,13 @@ fn figures(folder: &Path) -> anyhow::Result<Vec<Figure>> {
     Ok(found)
 }
 
-fn page(manifest: &Manifest, claims: &[Claim], policies: &[PolicyRow], figures: &[Figure]) -> Markup {
+fn page(
+    manifest: &Manifest,
+    claims: &[Claim],
+    policies: &[PolicyRow],
+    problems: &Problems,
+    figures: &[Figure],
+) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -111,6 +127,7 @@ fn page(manifest: &Manifest, claims: &[Claim], policies: &[PolicyRow], figures: 
                     (claims_table(claims))
                     h2 id="results" { "Results" }
                     (results_table(policies))
+                    (problems.markup())
                     h2 id="figures" { "Figures" }
                     @for figure in figures {
                         figure id=(figure.name) {
@@ -139,15 +156,6 @@ fn what_was_run(manifest: &Manifest) -> Markup {
     }
 }
 
-/// What stands in the claims table where there is no verdict.
-fn missing(data: &str) -> &'static str {
-    if data.starts_with("trace") {
-        "not run (--trace PATH)"
-    } else {
-        "not run"
-    }
-}
-
 fn claims_table(claims: &[Claim]) -> Markup {
     html! {
         table class="sortable" {
@@ -170,67 +178,6 @@ fn claims_table(claims: &[Claim]) -> Markup {
             }
         }
     }
-}
-
-fn word(reproduced: bool) -> &'static str {
-    if reproduced {
-        "reproduced"
-    } else {
-        "not reproduced"
-    }
-}
-
-fn claims_markdown(claims: &[Claim]) -> String {
-    let mut lines = vec![
-        format!("| claim | in | {} |", DATA_SETS.map(data_name).join(" | ")),
-        format!("|---|---|{}", "---|".repeat(DATA_SETS.len())),
-    ];
-    for claim in claims {
-        let cells = DATA_SETS.map(|data| match claim.verdicts.get(data) {
-            Some(verdict) => format!("**{}** {}", word(verdict.reproduced), verdict.measured),
-            None => missing(data).to_owned(),
-        });
-        lines.push(format!(
-            "| {} | {} | {} |",
-            claim.text,
-            claim.source,
-            cells.join(" | ")
-        ));
-    }
-    lines.join("\n") + "\n"
-}
-
-/// Mean fraction of OPT of a policy, with its range, or nothing.
-fn fraction(policies: &[PolicyRow], data: &str, horizon: usize, policy: &str) -> Option<Spread> {
-    let rows = policies
-        .iter()
-        .filter(|r| r.data == data && r.horizon == horizon && r.policy == policy);
-    Spread::of(rows.map(|row| row.fraction_of_opt))
-}
-
-fn results_markdown(policies: &[PolicyRow]) -> String {
-    let cells = distinct(policies, |row| (row.data.clone(), row.horizon));
-    let mut lines = vec![
-        format!(
-            "| policy | {} |",
-            cells
-                .iter()
-                .map(|(data, n)| format!("{}, N = {n}", data_name(data)))
-                .collect::<Vec<_>>()
-                .join(" | ")
-        ),
-        format!("|---|{}", "---|".repeat(cells.len())),
-    ];
-    for policy in distinct(policies, |row| row.policy.clone()) {
-        let values: Vec<String> = cells
-            .iter()
-            .map(|(data, n)| {
-                fraction(policies, data, *n, &policy).map_or("–".to_owned(), |s| format!("{:.4}", s.mean))
-            })
-            .collect();
-        lines.push(format!("| {} | {} |", policy_name(&policy), values.join(" | ")));
-    }
-    lines.join("\n") + "\n"
 }
 
 fn results_table(policies: &[PolicyRow]) -> Markup {

@@ -110,14 +110,14 @@ impl Problems {
             let _ = writeln!(text, "## {}\n\n{}\n", summary.title(), summary.statement());
             let head = summary.head();
             text += &line(&head);
-            text += &format!("|{}\n", "---|".repeat(head.len()));
+            let _ = writeln!(text, "|{}", "---|".repeat(head.len()));
             summary.table().iter().for_each(|row| text += &line(row));
             for sentence in summary.left_out() {
                 let _ = write!(text, "\n{sentence}\n");
             }
             let mut head = vec!["against".to_owned()];
             head.extend(RIVALS.iter().map(|rival| policy_name(rival).to_owned()));
-            text += &format!("\n{}|{}\n", line(&head), "---|".repeat(head.len()));
+            let _ = writeln!(text, "\n{}|{}", line(&head), "---|".repeat(head.len()));
             summary.duels().iter().for_each(|row| text += &line(row));
             text.push('\n');
         }

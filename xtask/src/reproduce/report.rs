@@ -1,0 +1,214 @@
+//! `report.md`: the claims and results of a reproduction, for documents.
+
+use std::fmt::Write as _;
+
+use super::claims::{Claim, DATA_SETS};
+use super::manifest::Manifest;
+use crate::figures::style::{data_name, policy_name};
+use crate::figures::tables::{PolicyRow, Spread, distinct};
+
+/// What stands where there is no verdict.
+pub(super) fn missing(data: &str) -> &'static str {
+    if data.starts_with("trace") {
+        "not run (--trace PATH)"
+    } else {
+        "not run"
+    }
+}
+
+/// A verdict in words.
+pub(super) fn word(reproduced: bool) -> &'static str {
+    if reproduced {
+        "reproduced"
+    } else {
+        "not reproduced"
+    }
+}
+
+/// The whole report.
+pub(super) fn markdown(manifest: &Manifest, claims: &[Claim], policies: &[PolicyRow]) -> String {
+    let seeds: Vec<String> = manifest.seeds.iter().map(u64::to_string).collect();
+    let seconds = manifest.experiments.iter().map(|e| e.seconds).sum::<f64>();
+    let mut text = String::from("# The paper's results, run again\n\n");
+    let mut command = String::from("cargo xtask reproduce");
+    if manifest.quick {
+        command += " --quick";
+    }
+    if manifest.trace.is_some() {
+        command += " --trace PATH";
+    }
+    let size = if manifest.quick {
+        "small sizes"
+    } else {
+        "the paper's sizes"
+    };
+    // Writing to a string does not fail.
+    let _ = writeln!(
+        text,
+        "Made by `{command}` at commit `{}`: {size}, seeds {}, {seconds:.0} seconds of experiments. Every figure below comes \
+         from its tables.\n",
+        manifest.commit,
+        seeds.join(", ")
+    );
+    text += "## Claims\n\nA claim is reproduced if it holds for the mean over seeds. The policies were tuned on validation \
+             episodes alone; the test episodes were used once.\n\n";
+    text += &verdicts(claims);
+    text += "\n### What was measured\n\nFractions of OPT if nothing else is said; ranges are over seeds.\n\n";
+    for claim in claims {
+        let _ = writeln!(text, "**{}** ({})\n", claim.text, claim.source);
+        for data in DATA_SETS {
+            let measured = claim
+                .verdicts
+                .get(data)
+                .map_or(missing(data), |v| v.measured.as_str());
+            let _ = writeln!(text, "- {}: {measured}", data_name(data));
+        }
+        text.push('\n');
+    }
+    text += "## Results\n\n";
+    text += &results(policies);
+    text
+}
+
+/// One row per claim, one column per data set.
+fn verdicts(claims: &[Claim]) -> String {
+    let mut lines = vec![
+        format!("| claim | in | {} |", DATA_SETS.map(data_name).join(" | ")),
+        format!("|---|---|{}", "---|".repeat(DATA_SETS.len())),
+    ];
+    for claim in claims {
+        let cells = DATA_SETS.map(|data| {
+            claim
+                .verdicts
+                .get(data)
+                .map_or(missing(data), |verdict| word(verdict.reproduced))
+        });
+        lines.push(format!(
+            "| {} | {} | {} |",
+            claim.text,
+            claim.source,
+            cells.join(" | ")
+        ));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// Mean fraction of OPT by policy, a table per data set; the best online policy of a column is bold.
+fn results(policies: &[PolicyRow]) -> String {
+    let mut text = String::new();
+    for data in distinct(policies, |row| row.data.clone()) {
+        let rows: Vec<&PolicyRow> = policies.iter().filter(|row| row.data == data).collect();
+        let horizons = distinct(&rows, |row| row.horizon);
+        let fraction = |policy: &str, horizon: usize| {
+            let of = rows.iter().filter(|r| r.policy == policy && r.horizon == horizon);
+            Spread::of(of.map(|row| row.fraction_of_opt))
+        };
+        let mut names = distinct(&rows, |row| row.policy.clone());
+        names.retain(|policy| policy != "opt");
+        let last = horizons.last().copied().unwrap_or_default();
+        let rank = |policy: &str| fraction(policy, last).map_or(0.0, |s| s.mean);
+        names.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
+        let best: Vec<f64> = horizons
+            .iter()
+            .map(|&n| {
+                names
+                    .iter()
+                    .filter_map(|p| fraction(p, n))
+                    .map(|s| s.mean)
+                    .fold(0.0, f64::max)
+            })
+            .collect();
+        let heads: Vec<String> = horizons.iter().map(|n| format!("N = {n}")).collect();
+        let violations: usize = rows.iter().map(|row| row.violations).sum();
+        let _ = writeln!(
+            text,
+            "Mean fraction of OPT, {} ({violations} violations of a budget):\n\n| policy | {} | remaining %, N = {last} |\n|---|{}",
+            data_name(&data),
+            heads.join(" | "),
+            "---|".repeat(horizons.len() + 1)
+        );
+        for policy in &names {
+            let cells: Vec<String> = horizons
+                .iter()
+                .zip(&best)
+                .map(|(&n, &best)| match fraction(policy, n) {
+                    Some(s) if s.mean == best => {
+                        format!("**{:.4}** ({:.4} … {:.4})", s.mean, s.least, s.most)
+                    }
+                    Some(s) => format!("{:.4} ({:.4} … {:.4})", s.mean, s.least, s.most),
+                    None => "–".to_owned(),
+                })
+                .collect();
+            let left = Spread::of(
+                rows.iter()
+                    .filter(|r| r.policy == *policy && r.horizon == last)
+                    .map(|r| r.remaining_percent),
+            );
+            let left = left.map_or("–".to_owned(), |s| format!("{:.2}", s.mean));
+            let _ = writeln!(
+                text,
+                "| {} | {} | {left} |",
+                policy_name(policy),
+                cells.join(" | ")
+            );
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reproduce::claims::{Evidence, decide};
+
+    fn row(policy: &str, seed: u64, fraction: f64) -> PolicyRow {
+        PolicyRow {
+            data: "synthetic-consecutive".into(),
+            horizon: 10,
+            policy: policy.into(),
+            seed,
+            utility: fraction,
+            fraction_of_opt: fraction,
+            lower_quartile: fraction,
+            median: fraction,
+            remaining_percent: 0.5,
+            violations: 0,
+        }
+    }
+
+    #[test]
+    fn the_report_has_a_verdict_or_a_reason_in_every_column_and_the_best_in_bold() {
+        let policies = vec![
+            row("opt", 0, 1.0),
+            row("equal", 0, 0.98),
+            row("equal", 1, 0.97),
+            row("mw", 0, 0.95),
+            row("mw", 1, 0.96),
+        ];
+        let manifest = Manifest {
+            commit: "abc".into(),
+            quick: true,
+            seeds: vec![0, 1],
+            trace: None,
+            experiments: Vec::new(),
+        };
+        let claims = decide(&Evidence {
+            policies: policies.clone(),
+            shifts: Vec::new(),
+        });
+        let report = markdown(&manifest, &claims, &policies);
+        let row = "| Equal is above AVG-LT, DGD and MW at N = 10 | Fig. 2 | reproduced | not run | not run (--trace PATH) | \
+                   not run (--trace PATH) |";
+        assert!(report.contains(row), "{report}");
+        assert!(
+            report.contains("| Equal | **0.9750** (0.9700 … 0.9800) | 0.50 |"),
+            "{report}"
+        );
+        assert!(
+            report.contains("| MW | 0.9550 (0.9500 … 0.9600) | 0.50 |"),
+            "{report}"
+        );
+        assert!(!report.contains("| OPT"), "{report}");
+    }
+}
