@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod backward;
+mod closed_form;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod dual;
@@ -18,6 +19,7 @@ mod solver;
 mod unrolled;
 
 pub use backward::{EpisodeGradient, episode_gradient};
+pub use closed_form::{ClosedForm, LinearSteps, Regularity};
 pub use dual::{Dual, DualNum, Functions, Number};
 pub use episode::{Episode, Episodes};
 pub use error::Error;

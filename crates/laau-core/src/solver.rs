@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::closed_form::ClosedForm;
 use crate::error::{Error, expect_length};
 use crate::problem::{Dimensions, Problem, SmoothProblem};
 
@@ -422,6 +423,11 @@ pub trait Differentiate: StepSolver {
             )?;
         }
         Ok(())
+    }
+
+    /// The layer as a formula, if it is one.
+    fn closed_form(&self) -> Option<&dyn ClosedForm> {
+        None
     }
 
     /// A solver of the same kind with a workspace of its own, for another thread.

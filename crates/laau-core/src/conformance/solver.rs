@@ -2,13 +2,15 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use super::{assert_dimensions, central_difference, draw_action, generator, usage_of};
+use crate::closed_form::{LinearSteps, Regularity};
 use crate::problem::{Dimensions, SmoothProblem};
 use crate::solver::{Differentiate, Exactness, Gradients, Input, Queries, Query, Solutions, Status};
 
 const SAMPLES: usize = 60;
 
 /// Checks a layer: actions are feasible to the last bit and optimal, the pullback equals differences away from kinks,
-/// batches equal single calls, bad queries are answered and spoil nothing.
+/// batches equal single calls, bad queries are answered and spoil nothing; and a closed form, if there is one, says the
+/// same.
 ///
 /// `draw_context` writes a valid context; multipliers and remaining budgets are drawn to leave budgets slack, to
 /// press them, and both.
@@ -32,6 +34,7 @@ pub fn step_solver(
         "only {exact} of {SAMPLES} gradients could be compared with differences"
     );
     batches_equal_single_calls(solver, &samples, dimensions);
+    closed_form_equals_the_solver(solver, &samples);
     bad_queries_are_answered(solver, &samples[0], dimensions);
 }
 
@@ -286,6 +289,82 @@ fn batches_equal_single_calls(solver: &mut dyn Differentiate, samples: &[Sample]
             &gradient.remaining,
         );
     }
+}
+
+fn closed_form_equals_the_solver(solver: &mut dyn Differentiate, samples: &[Sample]) {
+    let gather = |part: fn(&Sample) -> &[f64]| samples.iter().flat_map(part).copied().collect::<Vec<_>>();
+    let (contexts, multipliers, remaining) = (
+        gather(|s| &s.context),
+        gather(|s| &s.multiplier),
+        gather(|s| &s.remaining),
+    );
+    let rows = samples.len();
+    let (mut tables, mut costs) = (vec![vec![0.0; rows]; 6], vec![0.0; rows]);
+    let regularity = {
+        let Some(layer) = solver.closed_form() else {
+            return;
+        };
+        let [
+            actions,
+            usages,
+            cost_slopes,
+            usage_slopes,
+            multiplier_slopes,
+            remaining_slopes,
+        ] = &mut tables[..]
+        else {
+            unreachable!("six tables");
+        };
+        let queries = Queries {
+            contexts: &contexts,
+            multipliers: &multipliers,
+            remaining: &remaining,
+        };
+        let steps = LinearSteps {
+            actions,
+            usages,
+            cost_slopes,
+            usage_slopes,
+            multiplier_slopes,
+            remaining_slopes,
+        };
+        let regularity = layer.linearise_batch(queries, steps).expect("the sizes fit");
+        layer.cost_batch(&tables[0], &contexts, &mut costs);
+        regularity
+    };
+    let dimensions = solver.problem().dimensions();
+    let mut all_exact = true;
+    for (row, sample) in samples.iter().enumerate() {
+        let solution = sample.solve(solver);
+        let mut gradient = Gradients::new(dimensions, 1);
+        let exactness = solver
+            .pullback(sample.query(), solution.row(0), &[1.0], gradient.row_mut(0))
+            .expect("the sizes fit");
+        all_exact &= exactness == Exactness::Exact;
+        let layer = solver.closed_form().expect("a closed form, as before");
+        assert_eq!(layer.exactness(sample.query()), Ok(exactness), "of a closed form");
+        let (problem, action) = (solver.problem(), solution.row(0).action);
+        let (mut usage, mut slopes) = ([0.0], [[0.0]; 2]);
+        problem.usage(action, &sample.context, &mut usage);
+        problem.cost_gradient(action, &sample.context, &mut slopes[0]);
+        problem.usage_jacobian(action, &sample.context, &mut slopes[1]);
+        let expected = [
+            action[0],
+            usage[0],
+            slopes[0][0],
+            slopes[1][0],
+            gradient.multipliers[0],
+            gradient.remaining[0],
+        ];
+        let found: Vec<f64> = tables.iter().map(|table| table[row]).collect();
+        assert_close("linearise_batch", &found, &expected);
+        let cost = problem.cost(action, &sample.context);
+        assert_close("cost_batch", &costs[row..=row], &[cost]);
+    }
+    assert!(
+        all_exact || regularity == Regularity::Irregular,
+        "a batch with a kink was called regular"
+    );
 }
 
 fn assert_close(what: &str, found: &[f64], expected: &[f64]) {

@@ -14,15 +14,20 @@
 //! one of the side on which that constraint does not bind, as the table says, and its exactness is
 //! [`Inexact::WeaklyActive`]. The same is said where two bounds meet: `b = upper` with `z` above, and `b = lower`.
 
+mod linear;
+
 use std::sync::Arc;
 
 use laau_core::problems::WeightedFairness;
 use laau_core::{
-    Differentiate, Error, Exactness, GradientMut, Gradients, Inexact, Input, Problem, Queries, Query,
-    SmoothProblem, SolutionMut, SolutionRef, Solutions, Status, StepSolver, check_queries, check_query,
+    ClosedForm, Differentiate, Error, Exactness, GradientMut, Gradients, Inexact, Input, LinearSteps,
+    Problem, Queries, Query, Regularity, SmoothProblem, SolutionMut, SolutionRef, Solutions, Status,
+    StepSolver, check_queries, check_query,
 };
+use pulp::Arch;
 
 use crate::lengths::expect_length;
+use linear::{Costs, Linearise};
 
 /// The weighted-fairness layer in closed form: a few nanoseconds a sample when batched, and no workspace at all.
 #[derive(Debug, Clone)]
@@ -30,6 +35,7 @@ pub struct FairnessLayer {
     problem: Arc<WeightedFairness>,
     lower: f64,
     upper: f64,
+    arch: Arch,
 }
 
 impl FairnessLayer {
@@ -40,6 +46,7 @@ impl FairnessLayer {
         Self {
             lower: problem.lower()[0],
             upper: problem.upper()[0],
+            arch: Arch::new(),
             problem,
         }
     }
@@ -68,7 +75,7 @@ impl FairnessLayer {
     }
 
     /// Whether the solution has no derivative here, and why.
-    fn exactness(&self, c: f64, multiplier: f64, remaining: f64) -> Exactness {
+    fn smoothness(&self, c: f64, multiplier: f64, remaining: f64) -> Exactness {
         let limit = self.upper.min(remaining);
         let z = target(c, multiplier);
         let two_bounds_meet = remaining == self.lower || (remaining == self.upper && z > limit);
@@ -268,7 +275,7 @@ impl Differentiate for FairnessLayer {
         } else if derivative.regular {
             (upstream[0], Exactness::Exact)
         } else {
-            (upstream[0], self.exactness(c, multiplier, remaining))
+            (upstream[0], self.smoothness(c, multiplier, remaining))
         };
         gradient.multiplier[0] = weighted(weight, derivative.multiplier);
         gradient.remaining[0] = weighted(weight, derivative.remaining);
@@ -324,7 +331,7 @@ impl Differentiate for FairnessLayer {
             for i in 0..rows {
                 let solved = solutions.statuses()[i].is_solved();
                 gradients.exactness[i] = if solved {
-                    self.exactness(contexts[i], multipliers[i], remaining[i])
+                    self.smoothness(contexts[i], multipliers[i], remaining[i])
                 } else {
                     in_multiplier[i] = 0.0;
                     in_remaining[i] = 0.0;
@@ -338,8 +345,50 @@ impl Differentiate for FairnessLayer {
         Ok(())
     }
 
+    /// `None` for a box whose lower bound is too small for the logarithm that vectorises.
+    fn closed_form(&self) -> Option<&dyn ClosedForm> {
+        (self.lower >= f64::MIN_POSITIVE).then_some(self)
+    }
+
     fn fork(&self) -> Box<dyn Differentiate> {
         Box::new(self.clone())
+    }
+}
+
+impl ClosedForm for FairnessLayer {
+    fn linearise_batch(&self, queries: Queries<'_>, steps: LinearSteps<'_>) -> Result<Regularity, Error> {
+        let rows = queries.contexts.len();
+        check_queries(queries, self.problem.dimensions(), rows)?;
+        steps.check(rows)?;
+        let regular = self.arch.dispatch(Linearise {
+            lower: self.lower,
+            upper: self.upper,
+            queries,
+            steps,
+        });
+        Ok(if regular {
+            Regularity::Regular
+        } else {
+            Regularity::Irregular
+        })
+    }
+
+    fn cost_batch(&self, actions: &[f64], contexts: &[f64], costs: &mut [f64]) {
+        self.arch.dispatch(Costs {
+            actions,
+            contexts,
+            costs,
+        });
+    }
+
+    fn exactness(&self, query: Query<'_>) -> Result<Exactness, Status> {
+        let (c, multiplier, remaining) = (query.context[0], query.multiplier[0], query.remaining[0]);
+        let status = self.status(c, multiplier, remaining);
+        if status.is_solved() {
+            Ok(self.smoothness(c, multiplier, remaining))
+        } else {
+            Err(status)
+        }
     }
 }
 
@@ -355,6 +404,30 @@ fn weighted(weight: f64, derivative: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The tables of a batch: actions, derivatives in the multiplier, derivatives in the remaining budget.
+    fn linearise(layer: &FairnessLayer, queries: Queries<'_>) -> ([Vec<f64>; 3], Regularity) {
+        let mut tables = [(); 6].map(|()| vec![f64::NAN; queries.contexts.len()]);
+        let [
+            actions,
+            usages,
+            cost_slopes,
+            usage_slopes,
+            multiplier_slopes,
+            remaining_slopes,
+        ] = &mut tables;
+        let steps = LinearSteps {
+            actions,
+            usages,
+            cost_slopes,
+            usage_slopes,
+            multiplier_slopes,
+            remaining_slopes,
+        };
+        let regularity = layer.linearise_batch(queries, steps).unwrap();
+        let [actions, _, _, _, multiplier_slopes, remaining_slopes] = tables;
+        ([actions, multiplier_slopes, remaining_slopes], regularity)
+    }
 
     /// Solves and differentiates one query of the paper's problem: action, (λ, b, c) derivatives, exactness.
     fn check(c: f64, multiplier: f64, remaining: f64) -> (f64, [f64; 3], Exactness) {
@@ -392,6 +465,22 @@ mod tests {
         assert_eq!(gradients.remaining, single.remaining);
         assert_eq!(gradients.contexts, single.contexts);
         assert_eq!(gradients.exactness[0], exactness);
+        // As a formula, alone and as one of several rows side by side.
+        let expected = [solutions.actions()[0], single.multipliers[0], single.remaining[0]];
+        let many = ([c; 33], [multiplier; 33], [remaining; 33]);
+        let rows = Queries {
+            contexts: &many.0,
+            multipliers: &many.1,
+            remaining: &many.2,
+        };
+        for queries in [queries, rows] {
+            let (found, regularity) = linearise(&layer, queries);
+            for row in 0..queries.contexts.len() {
+                assert_eq!(found.each_ref().map(|table| table[row]), expected);
+            }
+            assert_eq!(regularity == Regularity::Regular, exactness == Exactness::Exact);
+        }
+        assert_eq!(layer.exactness(query), Ok(exactness));
         (
             solutions.actions()[0],
             [single.multipliers[0], single.remaining[0], single.contexts[0]],

@@ -1,0 +1,125 @@
+//! Steps of weighted fairness with their derivatives, several rows at a time.
+
+use laau_core::problems::WeightedFairness;
+use laau_core::{LinearSteps, Queries};
+use pulp::{Scalar, Simd, WithSimd};
+
+/// Plays and linearises all rows of a batch, whose tables all have the same length.
+pub(super) struct Linearise<'a> {
+    pub(super) lower: f64,
+    pub(super) upper: f64,
+    pub(super) queries: Queries<'a>,
+    pub(super) steps: LinearSteps<'a>,
+}
+
+impl WithSimd for Linearise<'_> {
+    /// Whether every row is solved and off every kink.
+    type Output = bool;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> bool {
+        let Self {
+            lower,
+            upper,
+            queries,
+            steps,
+        } = self;
+        let (c, last_c) = S::as_simd_f64s(queries.contexts);
+        let (l, last_l) = S::as_simd_f64s(queries.multipliers);
+        let (b, last_b) = S::as_simd_f64s(queries.remaining);
+        let (x, last_x) = S::as_mut_simd_f64s(steps.actions);
+        let (cost_slope, last_cost_slope) = S::as_mut_simd_f64s(steps.cost_slopes);
+        let (in_l, last_in_l) = S::as_mut_simd_f64s(steps.multiplier_slopes);
+        let (in_b, last_in_b) = S::as_mut_simd_f64s(steps.remaining_slopes);
+
+        let bounds = (simd.splat_f64s(lower), simd.splat_f64s(upper));
+        let mut regular = simd.equal_f64s(bounds.0, bounds.0);
+        for i in 0..c.len() {
+            let row = linearise(simd, bounds, c[i], l[i], b[i]);
+            x[i] = row.action;
+            cost_slope[i] = row.cost_slope;
+            in_l[i] = row.multiplier_slope;
+            in_b[i] = row.remaining_slope;
+            regular = simd.and_m64s(regular, row.regular);
+        }
+        let mut all_regular = simd.first_true_m64s(simd.not_m64s(regular)) >= S::F64_LANES;
+        for i in 0..last_c.len() {
+            let row = linearise(Scalar, (lower, upper), last_c[i], last_l[i], last_b[i]);
+            last_x[i] = row.action;
+            last_cost_slope[i] = row.cost_slope;
+            last_in_l[i] = row.multiplier_slope;
+            last_in_b[i] = row.remaining_slope;
+            all_regular &= row.regular;
+        }
+        // The usage is the action.
+        steps.usages.copy_from_slice(steps.actions);
+        steps.usage_slopes.fill(1.0);
+        all_regular
+    }
+}
+
+/// Rows side by side.
+struct Rows<S: Simd> {
+    action: S::f64s,
+    cost_slope: S::f64s,
+    multiplier_slope: S::f64s,
+    remaining_slope: S::f64s,
+    regular: S::m64s,
+}
+
+/// The formulas of [`super::forward`] and [`super::backward`].
+#[inline(always)]
+fn linearise<S: Simd>(
+    simd: S,
+    (lower, upper): (S::f64s, S::f64s),
+    c: S::f64s,
+    l: S::f64s,
+    b: S::f64s,
+) -> Rows<S> {
+    let (zero, one, infinity) = (
+        simd.splat_f64s(0.0),
+        simd.splat_f64s(1.0),
+        simd.splat_f64s(f64::INFINITY),
+    );
+    let limit = simd.min_f64s(b, upper);
+    let z = simd.select_f64s(simd.equal_f64s(l, zero), infinity, simd.div_f64s(c, l));
+    let below = simd.less_than_f64s(z, lower);
+    let above = simd.greater_than_f64s(z, limit);
+    let action = simd.select_f64s(below, lower, simd.min_f64s(z, limit));
+    let slope = simd.mul_f64s(simd.neg_f64s(z), simd.div_f64s(one, l));
+    let held = simd.or_m64s(below, above);
+    let budget_binds = simd.and_m64s(above, simd.less_than_or_equal_f64s(b, upper));
+
+    let at_a_bound = simd.or_m64s(simd.equal_f64s(z, lower), simd.equal_f64s(z, limit));
+    let bounds_meet = simd.or_m64s(simd.equal_f64s(b, upper), simd.less_than_or_equal_f64s(b, lower));
+    let negative = simd.less_than_f64s(simd.min_f64s(c, l), zero);
+    let both_zero = simd.less_than_or_equal_f64s(simd.max_f64s(c, l), zero);
+    let finite = simd.less_than_f64s(simd.add_f64s(simd.add_f64s(c, l), b), infinity);
+    let kink = simd.or_m64s(at_a_bound, bounds_meet);
+    let odd = simd.or_m64s(negative, both_zero);
+    Rows {
+        action,
+        cost_slope: simd.div_f64s(simd.neg_f64s(c), action),
+        multiplier_slope: simd.select_f64s(held, zero, slope),
+        remaining_slope: simd.select_f64s(budget_binds, one, zero),
+        regular: simd.and_m64s(finite, simd.not_m64s(simd.or_m64s(kink, odd))),
+    }
+}
+
+/// The costs of actions in the box; the loop vectorises by itself.
+pub(super) struct Costs<'a> {
+    pub(super) actions: &'a [f64],
+    pub(super) contexts: &'a [f64],
+    pub(super) costs: &'a mut [f64],
+}
+
+impl WithSimd for Costs<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        for ((cost, x), c) in self.costs.iter_mut().zip(self.actions).zip(self.contexts) {
+            *cost = WeightedFairness::cost_of_normal(*x, *c);
+        }
+    }
+}
