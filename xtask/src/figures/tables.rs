@@ -76,6 +76,18 @@ pub(crate) struct GapRow {
     pub(crate) test: f64,
 }
 
+/// `bound.csv`: one term of the generalisation bound.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct TermRow {
+    pub(crate) data: String,
+    pub(crate) model: String,
+    pub(crate) horizon: usize,
+    pub(crate) episodes: usize,
+    pub(crate) seed: u64,
+    pub(crate) term: String,
+    pub(crate) value: f64,
+}
+
 /// `gradients.csv`: how good and how dear a gradient is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct GradientRow {

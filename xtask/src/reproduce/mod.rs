@@ -333,3 +333,107 @@ fn merge_tables(folder: &Path, manifest: &Manifest) -> anyhow::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arguments(folder: &Path) -> ReproduceArgs {
+        ReproduceArgs {
+            quick: true,
+            trace: None,
+            only: Vec::new(),
+            seeds: vec![0, 1],
+            fresh: false,
+            golden: None,
+            output: folder.to_owned(),
+        }
+    }
+
+    fn finished(name: &str, data: &str) -> Finished {
+        Finished {
+            name: name.into(),
+            data: data.into(),
+            checksum: "1".into(),
+            settings: toml::Table::new(),
+            seconds: 1.0,
+        }
+    }
+
+    #[test]
+    fn what_is_finished_is_skipped_only_under_the_same_conditions() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = crate::workspace_root();
+        let same = arguments(folder.path());
+        let mut manifest = open_manifest(&same, &root, folder.path());
+        manifest.experiments.push(finished("ood", "synthetic"));
+        manifest.save(folder.path()).unwrap();
+
+        let again = open_manifest(&same, &root, folder.path());
+        assert!(again.has("ood", "synthetic", "1"));
+        assert!(!again.has("ood", "synthetic", "2"), "a changed experiment");
+        assert!(!again.has("ood", "trace", "1"));
+
+        let others: [fn(&mut ReproduceArgs); 3] = [
+            |other| other.quick = false,
+            |other| other.seeds = vec![0],
+            |other| other.fresh = true,
+        ];
+        for change in others {
+            let mut other = arguments(folder.path());
+            change(&mut other);
+            assert!(
+                !open_manifest(&other, &root, folder.path()).has("ood", "synthetic", "1"),
+                "{other:?}"
+            );
+        }
+        // A trace adds to what is there.
+        let mut with_trace = arguments(folder.path());
+        with_trace.trace = Some("somewhere/readings.csv.gz".into());
+        let manifest = open_manifest(&with_trace, &root, folder.path());
+        assert!(manifest.has("ood", "synthetic", "1"));
+        assert_eq!(manifest.trace.as_deref(), Some("readings.csv.gz"));
+    }
+
+    #[test]
+    fn only_tables_of_finished_experiments_are_put_together() {
+        let folder = tempfile::tempdir().unwrap();
+        for (data, name, row) in [
+            ("synthetic", "ood", "1"),
+            ("trace", "ood", "2"),
+            ("trace", "old", "3"),
+        ] {
+            let tables = folder.path().join("tables").join(data).join(name);
+            std::fs::create_dir_all(&tables).unwrap();
+            std::fs::write(tables.join("t.csv"), format!("a\n{row}\n")).unwrap();
+        }
+        let mut manifest = open_manifest(&arguments(folder.path()), &crate::workspace_root(), folder.path());
+        manifest.experiments = vec![finished("ood", "trace"), finished("ood", "synthetic")];
+        merge_tables(folder.path(), &manifest).unwrap();
+        let merged = std::fs::read_to_string(folder.path().join("t.csv")).unwrap();
+        assert_eq!(merged, "a\n1\n2\n");
+    }
+
+    #[test]
+    fn every_experiment_is_found_and_a_wrong_name_is_answered_with_the_right_ones() {
+        let root = crate::workspace_root();
+        let all = experiments(&root, &[]).unwrap();
+        assert!(all.iter().any(|e| e.name == "policies" && e.runs_on_a_trace()));
+        assert!(all.iter().any(|e| e.name == "gradients" && !e.runs_on_a_trace()));
+        let settings = |quick| {
+            all.iter()
+                .find(|e| e.name == "policies")
+                .map(|e| e.settings(quick)["train"].clone())
+        };
+        assert_ne!(settings(true), settings(false));
+        let error = experiments(&root, &["figure2".into()])
+            .map(|_| ())
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.starts_with("no experiment begins with figure2; there are "),
+            "{error}"
+        );
+        assert!(error.contains("policies"), "{error}");
+    }
+}

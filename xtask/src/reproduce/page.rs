@@ -10,7 +10,7 @@ use super::manifest::Manifest;
 use super::problems::Problems;
 use super::report::{self, missing, word};
 use crate::figures::style::{data_name, policy_name, write};
-use crate::figures::tables::{self, PolicyRow, Spread, distinct};
+use crate::figures::tables::{self, PolicyRow, Spread, TermRow, distinct};
 
 /// What each figure shows, by the beginning of its file's name, in the order of the page.
 const FIGURES: &[(&str, &str)] = &[
@@ -60,7 +60,8 @@ pub(super) fn write_page(folder: &Path, manifest: &Manifest) -> anyhow::Result<(
     )?;
     let problems = Problems::read(folder)?;
     write(&folder.join("problems.md"), problems.markdown().as_bytes())?;
-    let page = page(manifest, &claims, &policies, &problems, &figures(folder)?);
+    let terms: Vec<TermRow> = tables::read(folder, "bound.csv")?;
+    let page = page(manifest, &claims, &policies, &problems, &terms, &figures(folder)?);
     write(&folder.join("index.html"), page.into_string().as_bytes())
 }
 
@@ -100,6 +101,7 @@ fn page(
     claims: &[Claim],
     policies: &[PolicyRow],
     problems: &Problems,
+    terms: &[TermRow],
     figures: &[Figure],
 ) -> Markup {
     html! {
@@ -128,6 +130,7 @@ fn page(
                     h2 id="results" { "Results" }
                     (results_table(policies))
                     (problems.markup())
+                    (bound_table(terms))
                     h2 id="figures" { "Figures" }
                     @for figure in figures {
                         figure id=(figure.name) {
@@ -202,6 +205,33 @@ fn results_table(policies: &[PolicyRow]) -> Markup {
                             td { (format!("{:.4} … {:.4}", fraction.least, fraction.most)) }
                             td { (format!("{:.2}", left.mean)) }
                             td { (rows.iter().map(|row| row.violations).sum::<usize>()) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The terms of the bound of Theorem 5.2 and Prop. 5.3 as they were measured.
+fn bound_table(terms: &[TermRow]) -> Markup {
+    html! {
+        @if !terms.is_empty() {
+            h2 id="bound" { "Terms of the generalisation bound" }
+            p { "Mean over seeds; they belong to the figure of the generalisation gap." }
+            table class="sortable" {
+                thead { tr { th { "term" } th { "data" } th { "model" } th { "N" } th { "episodes n" } th { "value" } } }
+                tbody {
+                    @for (term, data, model, horizon, episodes) in distinct(terms, |row| {
+                        (row.term.clone(), row.data.clone(), row.model.clone(), row.horizon, row.episodes)
+                    }) {
+                        @let of = terms.iter().filter(|row| row.term == term && row.data == data
+                            && row.model == model && row.horizon == horizon && row.episodes == episodes);
+                        @if let Some(spread) = Spread::of(of.map(|row| row.value)) {
+                            tr {
+                                td { (term) } td { (data_name(&data)) } td { (model) } td { (horizon) } td { (episodes) }
+                                td { (format!("{:.4}", spread.mean)) }
+                            }
                         }
                     }
                 }
