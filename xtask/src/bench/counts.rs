@@ -75,24 +75,34 @@ pub(super) fn count(root: &Path, target: &Path, small: bool) -> anyhow::Result<O
     Ok(Some(counts))
 }
 
-/// Builds a binary of laau-benches for release, without the bench of laau-data.
+/// Builds a binary of laau-benches for release: without the bench of laau-data, and so without polars, unless a release of
+/// laau-data is there already, whose dependencies are then shared.
 pub(crate) fn build(root: &Path, target: &Path, binary: &str) -> anyhow::Result<PathBuf> {
+    let release = target.join("release");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .args([
-            "build",
-            "--quiet",
-            "--release",
-            "--locked",
-            "--package",
-            "laau-benches",
-        ])
-        .args(["--no-default-features", "--bin", binary])
-        .current_dir(root)
-        .status()
-        .context("cannot run cargo")?;
+    let mut command = Command::new(cargo);
+    command
+        .args(["build", "--quiet", "--release", "--locked"])
+        .args(["--package", "laau-benches", "--bin", binary])
+        .current_dir(root);
+    if !has_library(&release.join("deps"), "laau_data") {
+        command.arg("--no-default-features");
+    }
+    let status = command.status().context("cannot run cargo")?;
     ensure!(status.success(), "cannot build {binary}");
-    Ok(target.join("release").join(binary))
+    Ok(release.join(binary))
+}
+
+fn has_library(folder: &Path, name: &str) -> bool {
+    let start = format!("lib{name}-");
+    std::fs::read_dir(folder).is_ok_and(|mut entries| {
+        entries.any(|entry| {
+            entry.is_ok_and(|entry| {
+                let name = entry.file_name();
+                name.to_string_lossy().starts_with(&start) && name.to_string_lossy().ends_with(".rlib")
+            })
+        })
+    })
 }
 
 fn count_one(binary: &Path, name: &str) -> anyhow::Result<(u64, String)> {

@@ -1,11 +1,11 @@
-//! The paper's training, an epoch at a time, and one decision of what it gives.
+//! The paper's training, some minibatches at a time, and one decision of what it gives.
 
 use std::error::Error;
 use std::hint::black_box;
 
 use laau_benches::{paper_model, play};
 use laau_core::problems::WeightedFairness;
-use laau_core::{Differentiate, Episodes, Unrolled, rollout_all};
+use laau_core::{Differentiate, Episodes, Rollout, Unrolled, rollout_all};
 use laau_kkt::FairnessLayer;
 use laau_net::candle_engine::CandleEngine;
 use laau_net::{Engine, FusedEngine, Model, Optimiser, OptimiserState};
@@ -18,6 +18,9 @@ use crate::instances::Instances;
 
 /// Epochs before the utility is told.
 const EPOCHS: usize = 5;
+
+/// Minibatches that are timed together, as in the scripts of the peers.
+const TOGETHER: usize = 100;
 
 pub(crate) fn cases(instances: &Instances) -> Result<Vec<Case>, Box<dyn Error>> {
     let (set, batch) = instances.training()?;
@@ -35,61 +38,91 @@ pub(crate) fn cases(instances: &Instances) -> Result<Vec<Case>, Box<dyn Error>> 
             run: Box::new(move || play(&problem, &policy, black_box(&set), 0)),
         }
     };
+    let mut fused = Run::new(Box::new(fused), model.clone(), set.clone(), batch);
+    for _ in 0..EPOCHS * set.len() / batch {
+        fused.minibatch();
+    }
+    let mut facts = serde_json::Map::new();
+    facts.insert("utility".to_owned(), utility(&fused.model, &set)?.into());
+    let candle = Run::new(Box::new(candle), model, set, batch);
     Ok(vec![
-        epochs(
-            "fused engine",
-            Box::new(fused),
-            model.clone(),
-            set.clone(),
-            batch,
-            EPOCHS,
-        )?,
-        epochs("candle engine", Box::new(candle), model, set, batch, 0)?,
+        case("fused engine", fused, facts, TOGETHER),
+        case("candle engine", candle, serde_json::Map::new(), 2),
         decision,
     ])
+}
+
+fn case(
+    variant: &'static str,
+    mut run: Run,
+    facts: serde_json::Map<String, serde_json::Value>,
+    together: usize,
+) -> Case {
+    Case {
+        work: "train",
+        variant,
+        units: together,
+        facts,
+        run: Box::new(move || {
+            for _ in 0..together {
+                run.minibatch();
+            }
+        }),
+    }
+}
+
+/// The mean utility per step of a model on a set.
+fn utility(model: &Model, set: &Episodes) -> Result<f64, Box<dyn Error>> {
+    let policy = Unrolled::new("laau", model.clone(), layer())?;
+    let rollouts = rollout_all(&WeightedFairness::paper(), &policy, set)?;
+    Ok(rollouts.iter().map(Rollout::utility).sum::<f64>() / rollouts.len() as f64)
 }
 
 fn layer() -> FairnessLayer {
     FairnessLayer::new(WeightedFairness::paper())
 }
 
-/// A shuffle, then one minibatch after the other: loss, gradient through time, Adam.
-fn epochs(
-    variant: &'static str,
-    mut engine: Box<dyn Engine>,
-    mut model: Model,
+/// Training under way: a shuffle per epoch, then one minibatch after the other.
+struct Run {
+    engine: Box<dyn Engine>,
+    model: Model,
+    optimiser: OptimiserState,
+    gradient: Vec<f64>,
     set: Episodes,
+    order: Vec<usize>,
+    next: usize,
     batch: usize,
-    before: usize,
-) -> Result<Case, Box<dyn Error>> {
-    let mut optimiser = OptimiserState::new(Optimiser::adam(), model.parameters.len());
-    let mut gradient = vec![0.0; model.parameters.len()];
-    let mut order: Vec<usize> = (0..set.len()).collect();
-    let mut rng = ChaCha8Rng::seed_from_u64(1);
-    let data = set.clone();
-    let mut epoch = move |model: &mut Model| -> Result<(), laau_net::Error> {
-        order.shuffle(&mut rng);
-        for chunk in order.chunks_exact(batch) {
-            engine.loss_and_gradient(model, &data, chunk, &mut gradient)?;
-            optimiser.step(&mut model.parameters, &gradient, 5e-3);
+    rng: ChaCha8Rng,
+}
+
+impl Run {
+    fn new(engine: Box<dyn Engine>, model: Model, set: Episodes, batch: usize) -> Self {
+        let parameters = model.parameters.len();
+        Self {
+            engine,
+            model,
+            optimiser: OptimiserState::new(Optimiser::adam(), parameters),
+            gradient: vec![0.0; parameters],
+            order: (0..set.len()).collect(),
+            next: set.len(),
+            batch,
+            set,
+            rng: ChaCha8Rng::seed_from_u64(1),
         }
-        Ok(())
-    };
-    let mut facts = serde_json::Map::new();
-    if before > 0 {
-        for _ in 0..before {
-            epoch(&mut model)?;
-        }
-        let policy = Unrolled::new("laau", model.clone(), layer())?;
-        let rollouts = rollout_all(&WeightedFairness::paper(), &policy, &set)?;
-        let utility = rollouts.iter().map(laau_core::Rollout::utility).sum::<f64>() / rollouts.len() as f64;
-        facts.insert("utility".to_owned(), utility.into());
     }
-    Ok(Case {
-        work: "train",
-        variant,
-        units: set.len() / batch,
-        facts,
-        run: Box::new(move || epoch(&mut model).expect("a feasible minibatch")),
-    })
+
+    /// Loss, gradient through time, Adam.
+    fn minibatch(&mut self) {
+        if self.next + self.batch > self.order.len() {
+            self.order.shuffle(&mut self.rng);
+            self.next = 0;
+        }
+        let chosen = &self.order[self.next..][..self.batch];
+        self.engine
+            .loss_and_gradient(&self.model, &self.set, chosen, &mut self.gradient)
+            .expect("a feasible minibatch");
+        self.optimiser
+            .step(&mut self.model.parameters, &self.gradient, 5e-3);
+        self.next += self.batch;
+    }
 }
