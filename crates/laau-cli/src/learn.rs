@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, ValueEnum};
 use laau_baselines::Setting;
-use laau_net::{Model, OnlineObserver, Round, RoundsLog, Statistics};
+use laau_net::{CsvLog, Model, OnlineObserver, Round, Statistics};
 use serde::Serialize;
 
 use crate::config::{Config, ConfigFlags, scope};
@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: &LearnArgs) -> Result<(), Failure> {
     let asked = interrupt::watch()?;
     let mut rounds = Rounds {
         out: match arguments.format {
-            Format::Csv => Out::Csv(RoundsLog::new(std::io::stdout())),
+            Format::Csv => Out::Csv(CsvLog::new(std::io::stdout())),
             Format::Json => Out::Json(None),
         },
         asked: &asked,
@@ -124,7 +124,7 @@ struct Rounds<'a> {
 }
 
 enum Out {
-    Csv(RoundsLog<std::io::Stdout>),
+    Csv(CsvLog<std::io::Stdout>),
     Json(Option<std::io::Error>),
 }
 

@@ -30,5 +30,5 @@ pub use file::{Summary, check_problem, load_model, model_from_bytes, model_to_by
 pub use optimiser::{Optimiser, OptimiserState};
 pub use train::{
     BatchProgress, Checkpoint, CsvLog, Ending, EngineKind, EpochRecord, OnlineLearner, OnlineObserver,
-    OnlineRun, OnlineTraining, Phase, Round, RoundsLog, TrainObserver, Trained, Trainer, Training,
+    OnlineRun, OnlineTraining, Phase, Round, TrainObserver, Trained, Trainer, Training,
 };

@@ -40,9 +40,9 @@ impl BatchInputs {
         }
     }
 
-    /// Fills both tables from the contexts of all episodes, `step × episode × entry`.
+    /// Fills both tables from the contexts of all lanes, `step × lane × entry`.
     #[inline(always)]
-    pub(super) fn fill(&mut self, model: &Model, contexts: &[f64], batch: usize) {
+    pub(super) fn fill(&mut self, model: &Model, contexts: &[f64]) {
         let (spec, statistics) = (&model.spec, &model.statistics);
         let context_len = spec.dimensions.context;
         let (horizon, width) = (self.horizon, self.width);
@@ -51,14 +51,15 @@ impl BatchInputs {
         }
         let blocks = self.readers.len() * LANES / width;
         let first = budget_features(spec);
-        let block_size = spec.feature_len() * width;
-        for (index, features) in self.features.chunks_exact_mut(block_size).enumerate() {
-            let (step, block) = (index / blocks, index % blocks);
-            let contexts = &contexts[(step * batch + block * width) * context_len..];
-            let count = width.min(batch - block * width);
-            for entry in 0..context_len {
-                let (slope, offset) = self.normalisation[first + entry];
-                let row = &mut features[(first + entry) * width..][..count];
+        let feature_blocks = self.features.chunks_exact_mut(spec.feature_len() * width);
+        let context_blocks = contexts.chunks_exact(context_len * width);
+        for (index, (features, contexts)) in feature_blocks.zip(context_blocks).enumerate() {
+            let step = index / blocks;
+            let mut rows = features
+                .chunks_exact_mut(width)
+                .zip(&self.normalisation)
+                .skip(first);
+            for (entry, (row, (slope, offset))) in rows.by_ref().take(context_len).enumerate() {
                 if context_len == 1 {
                     for (out, value) in row.iter_mut().zip(contexts) {
                         *out = value * slope + offset;
@@ -69,18 +70,18 @@ impl BatchInputs {
                     }
                 }
             }
-            let (slope, offset) = self.normalisation[first + context_len];
-            let share = share_left(horizon - 1 - step, horizon);
-            features[(first + context_len) * width..][..width].fill(share * slope + offset);
+            if let Some((row, (slope, offset))) = rows.next() {
+                row.fill(share_left(horizon - 1 - step, horizon) * slope + offset);
+            }
         }
         if spec.features == Features::History || spec.form == Form::Residual {
-            self.fill_from_history(model, contexts, batch);
+            self.fill_from_history(model, contexts);
         }
     }
 
     /// The part that looks back at the contexts so far.
     #[inline(always)]
-    fn fill_from_history(&mut self, model: &Model, contexts: &[f64], batch: usize) {
+    fn fill_from_history(&mut self, model: &Model, contexts: &[f64]) {
         let (spec, statistics) = (&model.spec, &model.statistics);
         let (budgets, context_len) = (spec.dimensions.budgets, spec.dimensions.context);
         let (horizon, width) = (self.horizon, self.width);
@@ -91,14 +92,16 @@ impl BatchInputs {
         let blocks = self.readers.len() / per_block;
         let feature_blocks = self.features.chunks_exact_mut(spec.feature_len() * width);
         let base_blocks = self.bases.chunks_exact_mut(budgets * width);
-        for (index, (features, bases)) in feature_blocks.zip(base_blocks).enumerate() {
+        let context_blocks = contexts.chunks_exact(context_len * width);
+        for (index, ((features, bases), contexts)) in
+            feature_blocks.zip(base_blocks).zip(context_blocks).enumerate()
+        {
             let (step, block) = (index / blocks, index % blocks);
-            let contexts = &contexts[step * batch * context_len..][..batch * context_len];
             for part in 0..per_block {
                 let reader = &mut self.readers[block * per_block + part];
-                let first = block * width + part * LANES;
+                let contexts = &contexts[part * LANES * context_len..][..LANES * context_len];
                 reader.push(spec, statistics, |entry: usize| {
-                    lanes_of(contexts, context_len, entry, first)
+                    std::array::from_fn(|i| contexts[i * context_len + entry])
                 });
                 reader.history(spec, |index, values| {
                     let (slope, offset) = self.normalisation[index];
@@ -120,14 +123,4 @@ impl BatchInputs {
             }
         }
     }
-}
-
-/// One context entry of the episodes from `first` on; the last episode again where there are no more.
-#[inline(always)]
-fn lanes_of(contexts: &[f64], context_len: usize, entry: usize, first: usize) -> [f64; LANES] {
-    if let (1, Some(values)) = (context_len, contexts.get(first..).and_then(<[f64]>::first_chunk)) {
-        return *values;
-    }
-    let last = contexts.len() / context_len - 1;
-    std::array::from_fn(|i| contexts[(first + i).min(last) * context_len + entry])
 }

@@ -21,55 +21,12 @@ pub(super) fn rows_mut<S: Simd, const B: usize>(table: &mut [f64]) -> &mut [Row<
     S::as_mut_simd_f64s(table).0.as_chunks_mut::<B>().0
 }
 
-/// A row of a slice that may end before it does; what is missing is zero.
-#[inline(always)]
-pub(super) fn partial_row<S: Simd, const B: usize>(simd: S, values: &[f64]) -> Row<S, B> {
-    let (full, rest) = S::as_simd_f64s(values);
-    let mut row = [simd.splat_f64s(0.0); B];
-    for b in 0..B {
-        row[b] = match full.get(b) {
-            Some(vector) => *vector,
-            None if b == full.len() => simd.partial_load_f64s(rest),
-            None => row[b],
-        };
-    }
-    row
-}
+/// The widths of tiles; a product takes as many of each as there are columns for, the widest first.
+const TILES: [usize; 6] = [10, 5, 4, 3, 2, 1];
 
-/// The largest tile of a product whose sums fit into the registers beside a row, a weight and one to spare.
-const fn largest_tile<S: Simd, const B: usize>() -> usize {
-    match (S::REGISTER_COUNT - 2 - B) / B {
-        10.. => 10,
-        5.. => 5,
-        fewer => fewer,
-    }
-}
-
-/// Runs `$call` for consecutive tiles of `$count` columns, with the size as a constant: as many of the largest as there
-/// are, of five after ten, and one of what is left.
-macro_rules! tiles {
-    ($count:expr, $largest:expr, |$SIZE:ident, $tiles:ident| $call:expr) => {
-        let mut left = $count;
-        let largest = $largest;
-        tiles!(@full left, largest == 10, 10, $SIZE, $tiles, $call);
-        tiles!(@full left, largest >= 5, 5, $SIZE, $tiles, $call);
-        tiles!(@full left, largest >= 4 || left == 4, 4, $SIZE, $tiles, $call);
-        tiles!(@full left, true, 3, $SIZE, $tiles, $call);
-        tiles!(@full left, true, 2, $SIZE, $tiles, $call);
-        if left == 1 {
-            const $SIZE: usize = 1;
-            let $tiles = 1;
-            $call;
-        }
-    };
-    (@full $left:ident, $wanted:expr, $size:literal, $SIZE:ident, $tiles:ident, $call:expr) => {
-        if $wanted && $left >= $size {
-            const $SIZE: usize = $size;
-            let $tiles = $left / $SIZE;
-            $left %= $SIZE;
-            $call;
-        }
-    };
+/// The widest tile whose sums fit into the registers beside a row, a weight and one to spare.
+const fn widest_tile<S: Simd, const B: usize>() -> usize {
+    (S::REGISTER_COUNT - 2 - B) / B
 }
 
 /// Packs a matrix for [`product`], tile after tile of its columns, each row by row. Element `(i, j)` is at `i · strides.0 + j ·
@@ -82,104 +39,81 @@ pub(super) fn pack<S: Simd, const B: usize>(
     packed: &mut [f64],
 ) {
     let (mut first, mut rest) = (0, packed);
-    tiles!(outputs, const { largest_tile::<S, B>() }, |J, count| {
-        let (tiles, after) = rest.split_at_mut(count * J * inputs);
-        for tile in tiles.chunks_exact_mut(J * inputs) {
-            for (i, row) in tile.as_chunks_mut::<J>().0.iter_mut().enumerate() {
+    for width in TILES {
+        while width <= const { widest_tile::<S, B>() } && first + width <= outputs {
+            let (tile, after) = rest.split_at_mut(inputs * width);
+            for (i, row) in tile.chunks_exact_mut(width).enumerate() {
                 let at = i * strides.0 + first * strides.1;
-                let values = &matrix[at..=at + (J - 1) * strides.1];
-                for a in 0..J {
-                    row[a] = values[a * strides.1];
+                for (a, weight) in row.iter_mut().enumerate() {
+                    *weight = matrix[at + a * strides.1];
                 }
             }
-            first += J;
+            first += width;
+            rest = after;
         }
-        rest = after;
-    });
-    debug_assert_eq!((first, rest.len()), (outputs, 0), "all columns are packed");
-}
-
-/// `out[j] = finish(bias[j] + Σ_i weights[i][j] x[i])` for one block at one step.
-#[inline(always)]
-pub(super) fn product<S: Simd, const B: usize>(
-    simd: S,
-    packed: &[f64],
-    bias: &[f64],
-    x: &[Row<S, B>],
-    out: &mut [Row<S, B>],
-    finish: impl Fn(S::f64s) -> S::f64s,
-) {
-    let (mut packed, mut bias, mut out) = (packed, bias, out);
-    tiles!(out.len(), const { largest_tile::<S, B>() }, |J, count| {
-        let (tiles, other_tiles) = packed.split_at(count * J * x.len());
-        let (biases, other_biases) = bias.split_at(count * J);
-        let (outs, other_outs) = std::mem::take(&mut out).split_at_mut(count * J);
-        (packed, bias, out) = (other_tiles, other_biases, other_outs);
-        let biases = biases.as_chunks::<J>().0;
-        let outs = outs.as_chunks_mut::<J>().0;
-        for ((weights, bias), out) in tiles.chunks_exact(J * x.len()).zip(biases).zip(outs) {
-            let mut sums = [[simd.splat_f64s(0.0); B]; J];
-            for a in 0..J {
-                sums[a] = [simd.splat_f64s(bias[a]); B];
-            }
-            tile::<S, B, J>(simd, weights, x, &mut sums);
-            for a in 0..J {
-                for b in 0..B {
-                    out[a][b] = finish(sums[a][b]);
-                }
-            }
-        }
-    });
-    debug_assert!(
-        packed.is_empty() && bias.is_empty() && out.is_empty(),
-        "all columns are done"
-    );
-}
-
-/// `out[j] = Σ_i weights[i][j] x[i]` where `active[j]` is positive, else zero, for one block at one step.
-#[inline(always)]
-pub(super) fn masked_product<S: Simd, const B: usize>(
-    simd: S,
-    packed: &[f64],
-    x: &[Row<S, B>],
-    active: &[Row<S, B>],
-    out: &mut [Row<S, B>],
-) {
-    let zero = simd.splat_f64s(0.0);
-    if let [x] = x {
-        // With one input the packed weights are in order.
-        for ((weight, active), out) in packed.iter().zip(active).zip(out) {
-            let weight = simd.splat_f64s(*weight);
-            for b in 0..B {
-                let positive = simd.greater_than_f64s(active[b], zero);
-                out[b] = simd.select_f64s(positive, simd.mul_f64s(weight, x[b]), zero);
-            }
-        }
-        return;
     }
-    let (mut packed, mut active, mut out) = (packed, active, out);
-    tiles!(out.len(), const { largest_tile::<S, B>() }, |J, count| {
-        let (tiles, other_tiles) = packed.split_at(count * J * x.len());
-        let (actives, other_actives) = active.split_at(count * J);
-        let (outs, other_outs) = std::mem::take(&mut out).split_at_mut(count * J);
-        (packed, active, out) = (other_tiles, other_actives, other_outs);
-        let actives = actives.as_chunks::<J>().0;
-        let outs = outs.as_chunks_mut::<J>().0;
-        for ((weights, active), out) in tiles.chunks_exact(J * x.len()).zip(actives).zip(outs) {
-            let mut sums = [[zero; B]; J];
-            tile::<S, B, J>(simd, weights, x, &mut sums);
+}
+
+/// `out[j] = finish(begin(before[j]) + Σ_i weights[i][j] x[i], before[j], v)` for each vector `v` of one block at one step.
+#[inline(always)]
+pub(super) fn product<S: Simd, const B: usize, T>(
+    simd: S,
+    packed: &[f64],
+    x: &[Row<S, B>],
+    before: &[T],
+    out: &mut [Row<S, B>],
+    begin: impl Fn(&T) -> S::f64s,
+    finish: impl Fn(S::f64s, &T, usize) -> S::f64s,
+) {
+    let mut columns = Columns {
+        simd,
+        packed,
+        x,
+        before,
+        out,
+    };
+    columns.add::<10>(&begin, &finish);
+    columns.add::<5>(&begin, &finish);
+    columns.add::<4>(&begin, &finish);
+    columns.add::<3>(&begin, &finish);
+    columns.add::<2>(&begin, &finish);
+    columns.add::<1>(&begin, &finish);
+}
+
+/// The columns of a product that are still to be done.
+struct Columns<'a, S: Simd, const B: usize, T> {
+    simd: S,
+    packed: &'a [f64],
+    x: &'a [Row<S, B>],
+    before: &'a [T],
+    out: &'a mut [Row<S, B>],
+}
+
+impl<S: Simd, const B: usize, T> Columns<'_, S, B, T> {
+    /// Does tiles of `J` columns as long as there are so many.
+    #[inline(always)]
+    fn add<const J: usize>(
+        &mut self,
+        begin: &impl Fn(&T) -> S::f64s,
+        finish: &impl Fn(S::f64s, &T, usize) -> S::f64s,
+    ) {
+        while J <= const { widest_tile::<S, B>() } && self.out.len() >= J {
+            let (weights, packed) = self.packed.split_at(J * self.x.len());
+            let (before, later) = self.before.split_at(J);
+            let (out, rest) = std::mem::take(&mut self.out).split_at_mut(J);
+            (self.packed, self.before, self.out) = (packed, later, rest);
+            let mut sums = [[self.simd.splat_f64s(0.0); B]; J];
             for a in 0..J {
-                for b in 0..B {
-                    let positive = simd.greater_than_f64s(active[a][b], zero);
-                    out[a][b] = simd.select_f64s(positive, sums[a][b], zero);
+                sums[a] = [begin(&before[a]); B];
+            }
+            tile::<S, B, J>(self.simd, weights, self.x, &mut sums);
+            for a in 0..J {
+                for v in 0..B {
+                    out[a][v] = finish(sums[a][v], &before[a], v);
                 }
             }
         }
-    });
-    debug_assert!(
-        packed.is_empty() && active.is_empty() && out.is_empty(),
-        "all columns are done"
-    );
+    }
 }
 
 /// `bias + Σ_i weights[i] x[i]`, one column.

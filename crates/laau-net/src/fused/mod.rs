@@ -1,6 +1,8 @@
 //! The fused engine: a whole minibatch forward and backward through time, vectorised across its episodes.
 
 mod aligned;
+mod closed;
+mod general;
 mod inputs;
 mod kernel;
 mod pass;

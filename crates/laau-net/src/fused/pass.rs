@@ -5,20 +5,18 @@
 //!
 //! ```text
 //!     q_t = ∂l/∂x_t − (∂g/∂x_t)ᵀ p_{t+1}
-//!     (∂L/∂λ_t, ∂L/∂b_t) = pullback of the layer for q_t
+//!     (∂L/∂λ_t, ∂L/∂b_t) = pullback of the layer for q_t        (of a formula: q_t ∂x_t/∂λ_t, q_t ∂x_t/∂b_t)
 //!     dL/dz_t = ∂L/∂λ_t · base · out'(z_t), and on through the network to its inputs
 //!     p_t = p_{t+1} + ∂L/∂b_t + ∂L/∂λ_t · out(z_t) · base'(b_t) + Σ_j slope_j · dL/dinput_j
 //! ```
 //!
 //! The weights' gradients are contracted after the recursion, over all steps and lanes at once.
 
-use laau_core::{
-    Differentiate, Dimensions, Episodes, Error as CoreError, Exactness, GradientCounts, Queries,
-};
+use laau_core::{Differentiate, Dimensions, Episodes, GradientCounts};
 use pulp::{Simd, WithSimd};
 
-use super::kernel::{Row, column, contraction, masked_product, pack, partial_row, product, rows, rows_mut};
-use super::workspace::{Workspace, from_lanes, to_lanes};
+use super::kernel::{Row, column, contraction, pack, product, rows, rows_mut};
+use super::workspace::{Step, Workspace};
 use crate::engine::BatchResult;
 use crate::error::Error;
 use crate::features::{base_constants, budget_feature, budget_features};
@@ -52,48 +50,43 @@ impl WithSimd for Pass<'_> {
 impl Pass<'_> {
     #[inline(always)]
     fn run<S: Simd, const B: usize>(mut self, simd: S) -> Result<BatchResult, Error> {
+        let mut result = BatchResult {
+            loss: 0.0,
+            counts: GradientCounts::default(),
+        };
         self.prepare::<S, B>();
-        let cost = self.forward::<S, B>(simd)?;
-        let counts = self.backward::<S, B>(simd)?;
+        self.forward::<S, B>(simd, &mut result)?;
+        self.backward::<S, B>(simd, &mut result)?;
         self.contract::<S, B>(simd);
-        let steps = (self.workspace.batch * self.workspace.horizon) as f64;
-        Ok(BatchResult {
-            loss: cost / steps,
-            counts,
-        })
+        Ok(result)
     }
 
-    /// Everything that does not depend on the actions.
+    /// Everything that does not depend on the actions. The padding repeats the last episode.
     #[inline(always)]
     fn prepare<S: Simd, const B: usize>(&mut self) {
         let work = &mut *self.workspace;
         let Dimensions {
             budgets: m, context, ..
         } = self.model.spec.dimensions;
-        let stride = work.batch * context;
-        for (row, &index) in self.batch.iter().enumerate() {
-            let episode = self.episodes.get(index);
-            let contexts = work.contexts.chunks_exact_mut(stride);
+        let lanes = work.blocks * work.width;
+        for lane in 0..lanes {
+            let episode = self.episodes.get(self.batch[lane.min(work.batch - 1)]);
+            let contexts = work.contexts.chunks_exact_mut(lanes * context);
             if context == 1 {
                 for (value, out) in episode.contexts().iter().zip(contexts) {
-                    out[row] = *value;
+                    out[lane] = *value;
                 }
             } else {
                 for (values, out) in episode.contexts().chunks_exact(context).zip(contexts) {
-                    out[row * context..][..context].copy_from_slice(values);
+                    out[lane * context..][..context].copy_from_slice(values);
                 }
             }
-            work.rows[row * m..][..m].copy_from_slice(episode.budgets());
+            let (block, lane) = (lane / work.width, lane % work.width);
+            for (i, budget) in episode.budgets().iter().enumerate() {
+                work.exchange.remaining[(block * m + i) * work.width + lane] = *budget;
+            }
         }
-        to_lanes(
-            &work.rows[..self.batch.len() * m],
-            m,
-            work.width,
-            &mut work.remaining,
-        );
-        // From here on the padding uses nothing.
-        work.rows.fill(0.0);
-        work.inputs.fill(self.model, &work.contexts, work.batch);
+        work.inputs.fill(self.model, &work.contexts);
         let last = work.layers.len() - 1;
         for (index, layer) in work.layers.iter_mut().enumerate() {
             let matrix = layer.matrix(&self.model.parameters);
@@ -113,76 +106,29 @@ impl Pass<'_> {
         }
     }
 
-    /// Plays all steps; returns the total cost.
+    /// Plays all steps.
     #[inline(always)]
-    fn forward<S: Simd, const B: usize>(&mut self, simd: S) -> Result<f64, Error> {
-        let Dimensions {
-            budgets: m, context, ..
-        } = self.model.spec.dimensions;
-        let mut total = 0.0;
-        for step in 0..self.workspace.horizon {
-            if step + 1 < self.workspace.horizon {
-                self.price::<S, B>(simd, step);
+    fn forward<S: Simd, const B: usize>(&mut self, simd: S, result: &mut BatchResult) -> Result<(), Error> {
+        let dimensions = self.model.spec.dimensions;
+        for index in 0..self.workspace.horizon {
+            if index + 1 < self.workspace.horizon {
+                self.price::<S, B>(simd, index);
+            } else {
+                self.workspace.exchange.multipliers.fill(0.0);
             }
             let work = &mut *self.workspace;
-            let rows = work.batch * m;
-            let lanes = work.remaining.len();
-            let multipliers = &mut work.multipliers[step * lanes..][..rows];
-            let reserve = &work.reserves[step * m..][..m];
-            // Plain floats may fall short of the least usage by a last bit; only a ledger is exact.
-            if m == 1 {
-                let reserve = simd.splat_f64s(reserve[0]);
-                let least = simd.splat_f64s(work.least[0]);
-                let available = S::as_mut_simd_f64s(&mut work.available[step * lanes..][..lanes]).0;
-                for (out, b) in available.iter_mut().zip(S::as_simd_f64s(&work.remaining).0) {
-                    *out = simd.max_f64s(simd.sub_f64s(*b, reserve), least);
-                }
-            } else {
-                if step + 1 < work.horizon {
-                    from_lanes(&work.passed, m, work.width, multipliers);
-                    // The padding uses nothing.
-                    work.passed.fill(0.0);
-                }
-                let available = &mut work.available[step * lanes..][..rows];
-                from_lanes(&work.remaining, m, work.width, available);
-                for available in available.chunks_exact_mut(m) {
-                    for i in 0..m {
-                        available[i] = (available[i] - reserve[i]).max(work.least[i]);
-                    }
-                }
-            }
-            let contexts = &work.contexts[step * work.batch * context..][..work.batch * context];
-            let solutions = &mut work.solutions[step];
-            self.solver.solve_batch(
-                Queries {
-                    contexts,
-                    multipliers,
-                    remaining: &work.available[step * lanes..][..rows],
-                },
-                solutions,
-            )?;
-            if let Some(status) = solutions.statuses().iter().find(|status| !status.is_solved()) {
-                return Err(Error::Core(CoreError::Unsolved {
-                    step,
-                    status: *status,
-                }));
-            }
-            let problem = self.solver.problem();
-            problem.cost_batch(solutions.actions(), contexts, &mut work.costs);
-            total += work.costs.iter().sum::<f64>();
-            problem.usage_batch(solutions.actions(), contexts, &mut work.rows[..rows]);
-            let usage = if m == 1 {
-                &work.rows
-            } else {
-                to_lanes(&work.rows[..rows], m, work.width, &mut work.passed);
-                &work.passed
-            };
-            let usage = S::as_simd_f64s(usage).0;
-            for (b, used) in S::as_mut_simd_f64s(&mut work.remaining).0.iter_mut().zip(usage) {
-                *b = simd.sub_f64s(*b, *used);
+            let lanes = work.blocks * work.width;
+            let step = Step::new(index, dimensions, lanes, &work.contexts, &work.limits);
+            match (&mut work.closed, self.solver.closed_form()) {
+                (Some(steps), Some(layer)) => steps.play(simd, layer, step, &mut work.exchange, result)?,
+                _ => work.general.play(self.solver, step, &mut work.exchange, result)?,
             }
         }
-        Ok(total)
+        let work = &mut *self.workspace;
+        if let (Some(steps), Some(layer)) = (&mut work.closed, self.solver.closed_form()) {
+            result.loss = steps.loss(simd, layer, &work.contexts);
+        }
+        Ok(())
     }
 
     /// The prices of one step.
@@ -198,7 +144,7 @@ impl Pass<'_> {
 
         for block in 0..blocks {
             let at = step * blocks + block;
-            let remaining = &work.remaining[block * m * width..][..m * width];
+            let remaining = &work.exchange.remaining[block * m * width..][..m * width];
             let features = work.layers[0].inputs * width;
             let features = &mut work.inputs.features[at * features..][..features];
             let budgets = rows::<S, B>(remaining);
@@ -217,25 +163,21 @@ impl Pass<'_> {
             for layer in hidden {
                 let size = layer.outputs * width;
                 let out = &mut layer.outcome[at * size..][..size];
-                product::<S, B>(
+                product(
                     simd,
                     &layer.forward,
-                    &model.parameters[layer.bias.clone()],
                     rows::<S, B>(input),
+                    &model.parameters[layer.bias.clone()],
                     rows_mut::<S, B>(out),
-                    |sum| simd.max_f64s(sum, zero),
+                    |bias| simd.splat_f64s(*bias),
+                    |sum, _, _| simd.max_f64s(sum, zero),
                 );
                 input = out;
             }
             let output = &output[0];
             let input = rows::<S, B>(input);
             let size = m * width;
-            // With one budget, straight to where the layer reads them.
-            let prices = if m == 1 {
-                &mut work.multipliers[at * width..][..width]
-            } else {
-                &mut work.passed[block * size..][..size]
-            };
+            let prices = &mut work.exchange.multipliers[block * size..][..size];
             let bases = rows::<S, B>(&work.inputs.bases[at * size..][..size]);
             let slopes = rows_mut::<S, B>(&mut work.slopes[at * size..][..size]);
             let budget_slopes = rows_mut::<S, B>(&mut work.budget_slopes[at * size..][..size]);
@@ -275,72 +217,25 @@ impl Pass<'_> {
 
     /// Carries the gradient back to the first step, and leaves every layer's deltas behind.
     #[inline(always)]
-    fn backward<S: Simd, const B: usize>(&mut self, simd: S) -> Result<GradientCounts, Error> {
-        let Dimensions {
-            budgets: m, context, ..
-        } = self.model.spec.dimensions;
-        let mut counts = GradientCounts::default();
-        let scale = 1.0 / (self.workspace.batch * self.workspace.horizon) as f64;
-        self.workspace.prices.fill(0.0);
+    fn backward<S: Simd, const B: usize>(&mut self, simd: S, result: &mut BatchResult) -> Result<(), Error> {
+        let dimensions = self.model.spec.dimensions;
         // What the forward pass left in the padding must not reach the weights.
-        self.workspace.passed.fill(0.0);
-        for step in (0..self.workspace.horizon).rev() {
+        self.workspace.exchange.multipliers.fill(0.0);
+        self.workspace.exchange.prices.fill(0.0);
+        for index in (0..self.workspace.horizon).rev() {
             let work = &mut *self.workspace;
-            let rows = work.batch * m;
-            let lanes = work.remaining.len();
-            let solutions = &work.solutions[step];
-            let contexts = &work.contexts[step * work.batch * context..][..work.batch * context];
-            let prices = if m == 1 {
-                &work.prices[..rows]
+            if let Some(steps) = &work.closed {
+                steps.pull(simd, index, &mut work.exchange);
             } else {
-                from_lanes(&work.prices, m, work.width, &mut work.rows[..rows]);
-                &work.rows[..rows]
-            };
-            self.solver.problem().step_pullback_batch(
-                solutions.actions(),
-                contexts,
-                prices,
-                scale,
-                &mut work.jacobian,
-                &mut work.upstream,
-            );
-            let queries = Queries {
-                contexts,
-                multipliers: &work.multipliers[step * lanes..][..rows],
-                remaining: &work.available[step * lanes..][..rows],
-            };
-            self.solver
-                .pullback_batch(queries, solutions, &work.upstream, &mut work.gradients)?;
-            let exact = work
-                .gradients
-                .exactness
-                .iter()
-                .filter(|exactness| **exactness == Exactness::Exact)
-                .count();
-            counts.exact += exact as u64;
-            counts.approximate += (work.batch - exact) as u64;
-            if m == 1 {
-                let (width, gradient) = (work.width, &work.gradients.remaining);
-                for (block, price) in rows_mut::<S, B>(&mut work.prices).iter_mut().enumerate() {
-                    let gradient = partial_row::<S, B>(simd, &gradient[block * width..]);
-                    for v in 0..B {
-                        price[v] = simd.add_f64s(price[v], gradient[v]);
-                    }
-                }
-            } else {
-                to_lanes(&work.gradients.remaining, m, work.width, &mut work.passed);
-                for (price, gradient) in work.prices.iter_mut().zip(&*work.passed) {
-                    *price += gradient;
-                }
+                let lanes = work.blocks * work.width;
+                let step = Step::new(index, dimensions, lanes, &work.contexts, &work.limits);
+                work.general.pull(self.solver, step, &mut work.exchange, result)?;
             }
-            if step + 1 < work.horizon {
-                if m > 1 {
-                    to_lanes(&work.gradients.multipliers, m, work.width, &mut work.passed);
-                }
-                self.unprice::<S, B>(simd, step);
+            if index + 1 < work.horizon {
+                self.unprice::<S, B>(simd, index);
             }
         }
-        Ok(counts)
+        Ok(())
     }
 
     /// From the gradient in the prices of one step to the gradient in its budgets.
@@ -351,20 +246,17 @@ impl Pass<'_> {
         let (m, width, blocks) = (spec.dimensions.budgets, work.width, work.blocks);
         let steps_left = work.horizon - 1 - step;
         let last = work.layers.len() - 1;
+        let zero = simd.splat_f64s(0.0);
         for block in 0..blocks {
             let at = step * blocks + block;
             let size = m * width;
             let slopes = rows::<S, B>(&work.slopes[at * size..][..size]);
             let budget_slopes = rows::<S, B>(&work.budget_slopes[at * size..][..size]);
-            let prices = rows_mut::<S, B>(&mut work.prices[block * size..][..size]);
+            let prices = rows_mut::<S, B>(&mut work.exchange.prices[block * size..][..size]);
             let deltas = rows_mut::<S, B>(&mut work.layers[last].deltas[at * size..][..size]);
+            let gradients = rows::<S, B>(&work.exchange.multipliers[block * size..][..size]);
             for i in 0..m {
-                // With one budget, straight from where the layer wrote it.
-                let gradient = if m == 1 {
-                    partial_row::<S, B>(simd, &work.gradients.multipliers[block * width..])
-                } else {
-                    rows::<S, B>(&work.passed)[block * m + i]
-                };
+                let gradient = gradients[i];
                 for v in 0..B {
                     deltas[i][v] = simd.mul_f64s(gradient[v], slopes[i][v]);
                 }
@@ -378,12 +270,17 @@ impl Pass<'_> {
                 let (before, after) = work.layers.split_at_mut(index);
                 let (lower, upper) = (&mut before[index - 1], &after[0]);
                 let (size, upper_size) = (lower.outputs * width, upper.outputs * width);
-                masked_product::<S, B>(
+                product(
                     simd,
                     &upper.backward,
                     rows::<S, B>(&upper.deltas[at * upper_size..][..upper_size]),
                     rows::<S, B>(&lower.outcome[at * size..][..size]),
                     rows_mut::<S, B>(&mut lower.deltas[at * size..][..size]),
+                    |_| zero,
+                    |sum, outcome, v| {
+                        let active = simd.greater_than_f64s(outcome[v], zero);
+                        simd.select_f64s(active, sum, zero)
+                    },
                 );
             }
             let first = &work.layers[0];

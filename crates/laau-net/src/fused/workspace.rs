@@ -2,18 +2,21 @@
 
 use std::ops::Range;
 
-use laau_core::{Differentiate, Dimensions, Gradients, Solutions};
+use laau_core::{Differentiate, Dimensions, Error as CoreError, Status};
 
 use super::aligned::Aligned;
+use super::closed::ClosedSteps;
+use super::general::GeneralSteps;
 use super::inputs::{BatchInputs, LANES};
+use crate::error::Error;
 use crate::features::budget_features;
 use crate::spec::ModelSpec;
 
 /// Everything that a minibatch of one size needs, allocated once.
 ///
-/// Tables of the network are `step × block × row × lane` over the priced steps, tables between network and layer are `block ×
-/// budget × lane`; the layer's own are `step × episode × value` over all steps, as its traits want them. With one budget
-/// these two agree, and nothing is moved from one to the other.
+/// Tables of the network are `step × block × row × lane` over the priced steps; tables between network and layer are `block ×
+/// budget × lane`. Contexts are `step × lane × entry` over all steps. The lanes after the batch, the padding, repeat its last
+/// episode.
 pub(super) struct Workspace {
     pub(super) horizon: usize,
     pub(super) batch: usize,
@@ -25,22 +28,66 @@ pub(super) struct Workspace {
     /// `dλ/dz` and `dλ/db`, a row per budget and step.
     pub(super) slopes: Aligned,
     pub(super) budget_slopes: Aligned,
-    /// `b` of the current step; `p` of the step after it; what passes between network and layer.
+    pub(super) contexts: Aligned,
+    pub(super) limits: Limits,
+    pub(super) exchange: Exchange,
+    /// If the layer is a formula.
+    pub(super) closed: Option<ClosedSteps>,
+    pub(super) general: GeneralSteps,
+}
+
+/// What the steps must leave: the reserve after each, and what even the least action uses.
+pub(super) struct Limits {
+    reserves: Vec<f64>,
+    least: Vec<f64>,
+}
+
+/// A step as a layer sees it.
+#[derive(Clone, Copy)]
+pub(super) struct Step<'a> {
+    pub(super) index: usize,
+    /// Of all lanes.
+    pub(super) contexts: &'a [f64],
+    pub(super) reserve: &'a [f64],
+    pub(super) least: &'a [f64],
+}
+
+impl<'a> Step<'a> {
+    #[inline(always)]
+    pub(super) fn new(
+        index: usize,
+        dimensions: Dimensions,
+        lanes: usize,
+        contexts: &'a [f64],
+        limits: &'a Limits,
+    ) -> Self {
+        let Dimensions {
+            budgets: m, context, ..
+        } = dimensions;
+        Self {
+            index,
+            contexts: &contexts[index * lanes * context..][..lanes * context],
+            reserve: &limits.reserves[index * m..][..m],
+            least: &limits.least,
+        }
+    }
+
+    pub(super) fn unsolved(&self, status: Status) -> Error {
+        Error::Core(CoreError::Unsolved {
+            step: self.index,
+            status,
+        })
+    }
+}
+
+/// What network and layer give each other at a step.
+pub(super) struct Exchange {
+    /// `b`.
     pub(super) remaining: Aligned,
-    pub(super) prices: Aligned,
-    pub(super) passed: Aligned,
-    pub(super) contexts: Vec<f64>,
-    /// Each step with room for padding, and so the rows of the current one.
+    /// The prices `λ`; on the way back `dL/dλ`.
     pub(super) multipliers: Aligned,
-    pub(super) available: Aligned,
-    pub(super) rows: Aligned,
-    pub(super) reserves: Vec<f64>,
-    pub(super) least: Vec<f64>,
-    pub(super) solutions: Vec<Solutions>,
-    pub(super) gradients: Gradients,
-    pub(super) upstream: Vec<f64>,
-    pub(super) costs: Vec<f64>,
-    pub(super) jacobian: Vec<f64>,
+    /// `p = dL/db`.
+    pub(super) prices: Aligned,
 }
 
 /// A dense layer of the network.
@@ -87,20 +134,18 @@ impl Workspace {
         let table = |rows: usize| Aligned::zeros((horizon - 1) * rows * lanes);
         let mut start = 0;
         let mut layers = Vec::new();
-        for (inputs, outputs) in spec.layers() {
+        for (index, (inputs, outputs)) in spec.layers().into_iter().enumerate() {
             let weights = inputs * outputs;
-            let wanted = if layers.is_empty() {
-                budget_features(spec)
-            } else {
-                inputs
-            };
             layers.push(Layer {
                 inputs,
                 outputs,
                 matrix: start..start + weights,
                 bias: start + weights..start + weights + outputs,
                 forward: Aligned::zeros(weights),
-                backward: Aligned::zeros(wanted * outputs),
+                backward: Aligned::zeros(match index {
+                    0 => budget_features(spec) * outputs,
+                    _ => weights,
+                }),
                 outcome: table(outputs),
                 deltas: table(outputs),
             });
@@ -113,9 +158,7 @@ impl Workspace {
         }
         let mut least = vec![0.0; m];
         problem.least_usage(&mut least);
-        // No budget runs out in the padding.
-        let mut remaining = Aligned::zeros(m * lanes);
-        remaining.fill(1.0);
+        let closed = solver.closed_form().is_some() && d == 1 && m == 1;
         Self {
             horizon,
             batch,
@@ -125,20 +168,15 @@ impl Workspace {
             inputs: BatchInputs::new(spec, horizon, lanes, width),
             slopes: table(m),
             budget_slopes: table(m),
-            remaining,
-            prices: Aligned::zeros(m * lanes),
-            passed: Aligned::zeros(m * lanes),
-            contexts: vec![0.0; horizon * batch * context],
-            multipliers: Aligned::zeros(horizon * lanes * m),
-            available: Aligned::zeros(horizon * lanes * m),
-            reserves,
-            least,
-            solutions: (0..horizon).map(|_| Solutions::new(dimensions, batch)).collect(),
-            gradients: Gradients::new(dimensions, batch),
-            upstream: vec![0.0; batch * d],
-            rows: Aligned::zeros(lanes * m),
-            costs: vec![0.0; batch],
-            jacobian: Vec::new(),
+            contexts: Aligned::zeros(horizon * lanes * context),
+            exchange: Exchange {
+                remaining: Aligned::zeros(m * lanes),
+                multipliers: Aligned::zeros(m * lanes),
+                prices: Aligned::zeros(m * lanes),
+            },
+            limits: Limits { reserves, least },
+            closed: closed.then(|| ClosedSteps::new(context, horizon, batch, lanes)),
+            general: GeneralSteps::new(dimensions, horizon, batch, width),
         }
     }
 
@@ -159,48 +197,9 @@ fn block_width(batch: usize, vector: usize) -> usize {
     }
 }
 
-/// From `episode × budget` to `block × budget × lane`; the padding is left as it is.
-#[inline(always)]
-pub(super) fn to_lanes(rows: &[f64], m: usize, width: usize, lanes: &mut [f64]) {
-    for (rows, block) in rows.chunks(width * m).zip(lanes.chunks_exact_mut(width * m)) {
-        for (k, row) in rows.chunks_exact(m).enumerate() {
-            for (i, value) in row.iter().enumerate() {
-                block[i * width + k] = *value;
-            }
-        }
-    }
-}
-
-/// From `block × budget × lane` to `episode × budget`.
-#[inline(always)]
-pub(super) fn from_lanes(lanes: &[f64], m: usize, width: usize, rows: &mut [f64]) {
-    for (rows, block) in rows.chunks_mut(width * m).zip(lanes.chunks_exact(width * m)) {
-        for (k, row) in rows.chunks_exact_mut(m).enumerate() {
-            for (i, value) in row.iter_mut().enumerate() {
-                *value = block[i * width + k];
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lanes_and_rows_are_each_others_inverse() {
-        for m in [1, 2, 3] {
-            for (batch, width) in [(10_usize, 16), (10, 4), (3, 8)] {
-                let rows: Vec<f64> = (0..batch * m).map(|i| i as f64).collect();
-                let mut lanes = vec![-1.0; batch.div_ceil(width) * width * m];
-                to_lanes(&rows, m, width, &mut lanes);
-                assert_eq!(lanes.iter().filter(|v| **v >= 0.0).count(), rows.len());
-                let mut back = vec![0.0; rows.len()];
-                from_lanes(&lanes, m, width, &mut back);
-                assert_eq!(back, rows);
-            }
-        }
-    }
 
     #[test]
     fn small_batches_are_one_block_and_large_ones_many() {

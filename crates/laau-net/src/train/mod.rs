@@ -1,6 +1,7 @@
 //! Training: offline over a set of episodes, and online, one episode at a time.
 
 mod checkpoint;
+mod csv;
 mod observer;
 mod offline;
 mod online;
@@ -10,9 +11,10 @@ use laau_core::{Differentiate, Episodes};
 use serde::{Deserialize, Serialize};
 
 pub use self::checkpoint::Checkpoint;
-pub use self::observer::{BatchProgress, CsvLog, EpochRecord, TrainObserver};
+pub use self::csv::CsvLog;
+pub use self::observer::{BatchProgress, EpochRecord, TrainObserver};
 pub use self::offline::{Ending, Trained, Trainer};
-pub use self::online::{OnlineLearner, OnlineObserver, OnlineRun, OnlineTraining, Round, RoundsLog};
+pub use self::online::{OnlineLearner, OnlineObserver, OnlineRun, OnlineTraining, Round};
 pub use self::settings::{Phase, Training};
 use crate::candle_engine::CandleEngine;
 use crate::engine::{BatchResult, Engine};

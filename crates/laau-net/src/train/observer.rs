@@ -7,6 +7,8 @@ use std::time::Duration;
 use laau_core::GradientCounts;
 use serde::{Deserialize, Serialize};
 
+use super::CsvLog;
+
 /// What one epoch gave.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct EpochRecord {
@@ -112,75 +114,34 @@ impl<A: TrainObserver, B: TrainObserver> TrainObserver for (A, B) {
     }
 }
 
-/// Writes one CSV row per epoch, and flushes it, so that an interrupted run keeps its log.
-///
-/// A resumed run writes its whole history again, without the seconds of what it did not run itself. A log that cannot be
-/// written does not stop the training; [`CsvLog::error`] says what happened.
-pub struct CsvLog<W> {
-    out: W,
-    begun: bool,
-    error: Option<std::io::Error>,
+impl<W: Write> TrainObserver for CsvLog<W> {
+    fn resumed(&mut self, history: &[EpochRecord]) {
+        for record in history {
+            log(self, record, None);
+        }
+    }
+
+    fn epoch(&mut self, record: &EpochRecord, elapsed: Duration) {
+        log(self, record, Some(elapsed));
+    }
 }
 
-impl<W: Write> CsvLog<W> {
-    /// A log into a fresh file or any other writer.
-    pub fn new(out: W) -> Self {
-        Self {
-            out,
-            begun: false,
-            error: None,
-        }
-    }
-
-    /// The first error of the writer, if there was one.
-    #[must_use]
-    pub fn error(&self) -> Option<&std::io::Error> {
-        self.error.as_ref()
-    }
-
-    fn row(&mut self, record: &EpochRecord, seconds: Option<f64>) {
-        if self.error.is_none()
-            && let Err(error) = self.try_row(record, seconds)
-        {
-            self.error = Some(error);
-        }
-    }
-
-    fn try_row(&mut self, record: &EpochRecord, seconds: Option<f64>) -> std::io::Result<()> {
-        if !self.begun {
-            self.begun = true;
-            writeln!(
-                self.out,
-                "epoch,learning_rate,loss,validation_utility,exact_gradients,approximate_gradients,seconds"
-            )?;
-        }
-        let utility = record
-            .validation_utility
-            .map_or(String::new(), |utility| utility.to_string());
-        let seconds = seconds.map_or(String::new(), |seconds| format!("{seconds:.3}"));
-        writeln!(
-            self.out,
+fn log<W: Write>(log: &mut CsvLog<W>, record: &EpochRecord, elapsed: Option<Duration>) {
+    let utility = record
+        .validation_utility
+        .map_or(String::new(), |utility| utility.to_string());
+    let seconds = elapsed.map_or(String::new(), |elapsed| format!("{:.3}", elapsed.as_secs_f64()));
+    log.row(
+        "epoch,learning_rate,loss,validation_utility,exact_gradients,approximate_gradients,seconds",
+        format_args!(
             "{},{},{},{utility},{},{},{seconds}",
             record.epoch,
             record.learning_rate,
             record.loss,
             record.gradients.exact,
             record.gradients.approximate,
-        )?;
-        self.out.flush()
-    }
-}
-
-impl<W: Write> TrainObserver for CsvLog<W> {
-    fn resumed(&mut self, history: &[EpochRecord]) {
-        for record in history {
-            self.row(record, None);
-        }
-    }
-
-    fn epoch(&mut self, record: &EpochRecord, elapsed: Duration) {
-        self.row(record, Some(elapsed.as_secs_f64()));
-    }
+        ),
+    );
 }
 
 #[cfg(test)]

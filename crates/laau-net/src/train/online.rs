@@ -7,7 +7,7 @@ use laau_core::{Differentiate, Episodes, GradientCounts, Rollout, Unrolled, roll
 use serde::{Deserialize, Serialize};
 
 use super::settings::is_positive;
-use super::{EngineKind, NoStep, Stepper};
+use super::{CsvLog, EngineKind, NoStep, Stepper};
 use crate::error::Error;
 use crate::file::Summary;
 use crate::model::Model;
@@ -142,59 +142,20 @@ impl<A: OnlineObserver, B: OnlineObserver> OnlineObserver for (A, B) {
     }
 }
 
-/// Writes one CSV row per round. A log that cannot be written does not stop the training; [`RoundsLog::error`] says what
-/// happened.
-pub struct RoundsLog<W> {
-    out: W,
-    begun: bool,
-    error: Option<std::io::Error>,
-}
-
-impl<W: Write> RoundsLog<W> {
-    /// A log into a fresh file or any other writer.
-    pub fn new(out: W) -> Self {
-        Self {
-            out,
-            begun: false,
-            error: None,
-        }
-    }
-
-    /// The first error of the writer, if there was one.
-    #[must_use]
-    pub fn error(&self) -> Option<&std::io::Error> {
-        self.error.as_ref()
-    }
-
-    fn try_row(&mut self, round: &Round) -> std::io::Result<()> {
-        if !self.begun {
-            self.begun = true;
-            writeln!(
-                self.out,
-                "round,utility,running_utility,violations,failures,stepped"
-            )?;
-        }
-        writeln!(
-            self.out,
-            "{},{},{},{},{},{}",
-            round.round,
-            round.utility,
-            round.running_utility,
-            round.violations,
-            round.failures,
-            u8::from(round.skipped.is_none()),
-        )?;
-        self.out.flush()
-    }
-}
-
-impl<W: Write> OnlineObserver for RoundsLog<W> {
+impl<W: Write> OnlineObserver for CsvLog<W> {
     fn round(&mut self, round: &Round) {
-        if self.error.is_none()
-            && let Err(error) = self.try_row(round)
-        {
-            self.error = Some(error);
-        }
+        self.row(
+            "round,utility,running_utility,violations,failures,stepped",
+            format_args!(
+                "{},{},{},{},{},{}",
+                round.round,
+                round.utility,
+                round.running_utility,
+                round.violations,
+                round.failures,
+                u8::from(round.skipped.is_none()),
+            ),
+        );
     }
 }
 

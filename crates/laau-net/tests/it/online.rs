@@ -2,7 +2,7 @@
 
 use laau_core::{Constant, Episodes};
 use laau_net::{
-    EngineKind, Model, ModelSpec, OnlineObserver, OnlineTraining, Optimiser, Round, RoundsLog, load_model,
+    CsvLog, EngineKind, Model, ModelSpec, OnlineObserver, OnlineTraining, Optimiser, Round, load_model,
     save_model,
 };
 
@@ -101,7 +101,7 @@ fn rounds_are_logged_and_an_observer_may_stop_them() {
         .check(paper_model(&stream, 2), fairness())
         .unwrap();
     let mut out = Vec::new();
-    let mut log = RoundsLog::new(&mut out);
+    let mut log = CsvLog::new(&mut out);
     let run = learner.run(&stream, &mut (StopAfter(3), &mut log)).unwrap();
     assert!(log.error().is_none());
     let text = String::from_utf8(out).unwrap();
