@@ -14,9 +14,22 @@ pub const SET: &str = "LAAU_BENCH";
 /// The sizes of a sweep: all of them, or the first few when [`SET`] is `small`.
 #[must_use]
 pub fn sweep<T: Clone>(sizes: &[T], small: usize) -> Vec<T> {
-    let taken = match std::env::var(SET).as_deref() {
-        Ok("small") => small.min(sizes.len()),
-        _ => sizes.len(),
-    };
-    sizes[..taken].to_vec()
+    chosen(std::env::var(SET).ok().as_deref(), sizes, small)
+}
+
+fn chosen<T: Clone>(set: Option<&str>, sizes: &[T], small: usize) -> Vec<T> {
+    let taken = if set == Some("small") { small } else { sizes.len() };
+    sizes[..taken.min(sizes.len())].to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_small_set_is_the_beginning_of_the_whole() {
+        assert_eq!(chosen(None, &[1, 2, 3], 2), [1, 2, 3]);
+        assert_eq!(chosen(Some("small"), &[1, 2, 3], 2), [1, 2]);
+        assert_eq!(chosen(Some("small"), &[1], 2), [1]);
+    }
 }

@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &DashboardArgs, root: &Path) -> anyhow::Result<()> 
     println!("{}", output.display());
     if let Some(picture) = &arguments.picture {
         let browser = Browser::find().context("a picture needs Chromium")?;
-        browser.screenshot(&output, picture, (1280, 1900), arguments.dark)?;
+        browser.screenshot(&output, picture, (1280, 2450), arguments.dark)?;
         println!("{}", picture.display());
     }
     Ok(())

@@ -96,8 +96,9 @@ function table() {
   list.sort((a, b) => missing(a[key]) - missing(b[key]) || (a[key] < b[key] ? -1 : a[key] > b[key] ? 1 : 0) * (state.down ? -1 : 1) || (a.id < b.id ? -1 : 1));
   if (!list.some((row) => row.id === state.chosen)) state.chosen = list[0]?.id ?? null;
   $("figures").innerHTML = list.map((row) => {
-    const percent = 100 * row.change, word = Math.abs(percent) < 1 ? "" : percent > 0 ? "slower" : "faster";
-    const change = Number.isFinite(percent) ? `<span class="${word}">${percent > 0 ? "+" : ""}${percent.toFixed(1)} % ${word}</span>` : "–";
+    const percent = 100 * row.change, kind = Math.abs(percent) < 1 ? "" : percent > 0 ? "slower" : "faster";
+    const word = state.measure === "latency" ? kind : { slower: "more", faster: "fewer" }[kind] ?? "";
+    const change = Number.isFinite(percent) ? `<span class="${kind}">${percent > 0 ? "+" : ""}${percent.toFixed(1)} % ${word}</span>` : "–";
     return `<tr data-id="${escape(row.id)}" tabindex="0"${row.id === state.chosen ? ' class="chosen"' : ""}><td class="name">${escape(row.id)}</td><td>${human(row.previous, state.measure)}</td><td>${human(row.latest, state.measure)}</td><td>${change}</td><td>${row.runs}</td><td>${spark(row.points)}</td></tr>`;
   }).join("");
   for (const th of document.querySelectorAll("#changes th[data-sort]")) th.setAttribute("aria-sort", th.dataset.sort === key ? (state.down ? "descending" : "ascending") : "none");

@@ -131,3 +131,14 @@ fn error(found: &[f64], truth: &[Vec<f64>]) -> f64 {
         .map(|(found, truth)| (found - truth).abs() / truth.abs().max(1.0))
         .fold(0.0, f64::max)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_relative_above_one_and_absolute_below() {
+        assert_eq!(error(&[1.5, 300.0], &[vec![1.0, 200.0]]), 0.5);
+        assert_eq!(error(&[0.25, 3.0], &[vec![0.0], vec![3.0]]), 0.25);
+    }
+}

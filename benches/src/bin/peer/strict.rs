@@ -41,3 +41,35 @@ pub(crate) fn play(of: &StrictInstances) -> Result<Vec<Played>, Box<dyn Error>> 
     }
     Ok(played)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn episodes_are_played_to_their_end_within_their_budgets() {
+        let instances: StrictInstances = serde_json::from_value(json!({
+            "usage": [[0.3, 0.7], [0.9, 0.1]],
+            "lower": 0.1,
+            "upper": 10.0,
+            "steps": 3,
+            "multiplier": [0.15, 0.15],
+            "budgets": [[3.0, 2.0], [0.3, 0.3]],
+            "contexts": [[[1.0, 0.5], [2.0, 1.0], [0.7, 0.9]], [[1.0, 0.5], [2.0, 1.0], [0.7, 0.9]]],
+        }))
+        .unwrap();
+        let played = play(&instances).unwrap();
+        assert_eq!(played.len(), 2);
+        for episode in &played {
+            assert_eq!((episode.usages.len(), &episode.aborted), (3, &None));
+            for (resource, budget) in episode.budgets.iter().enumerate() {
+                let spent: f64 = episode.usages.iter().map(|usage| usage[resource]).sum();
+                assert!(spent <= budget * (1.0 + 1e-15), "{spent} of {budget}");
+            }
+        }
+        let spent: f64 = played[0].usages.iter().map(|usage| usage[0]).sum();
+        assert!(spent > 2.9, "most of what there is is used, not {spent}");
+    }
+}
