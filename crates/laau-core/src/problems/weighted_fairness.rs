@@ -42,6 +42,10 @@ impl WeightedFairness {
     }
 
     /// The cost of an action that is a positive, normal number, without calls: a loop over it vectorises.
+    #[expect(
+        clippy::inline_always,
+        reason = "compiled with the caller's instruction set, wherever its loop is"
+    )]
     #[inline(always)]
     #[must_use]
     pub fn cost_of_normal(action: f64, context: f64) -> f64 {

@@ -1,5 +1,10 @@
 //! Steps of weighted fairness with their derivatives, several rows at a time.
 
+#![allow(
+    clippy::inline_always,
+    reason = "SIMD dispatch reaches only what is inlined into the dispatched function"
+)]
+
 use laau_core::problems::WeightedFairness;
 use laau_core::{LinearSteps, Queries};
 use pulp::{Scalar, Simd, WithSimd};
