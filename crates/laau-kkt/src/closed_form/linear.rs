@@ -112,13 +112,13 @@ fn linearise<S: Simd>(
 }
 
 /// The costs of actions in the box; the loop vectorises by itself.
-pub(super) struct Costs<'a> {
+pub(super) struct CostLoop<'a> {
     pub(super) actions: &'a [f64],
     pub(super) contexts: &'a [f64],
     pub(super) costs: &'a mut [f64],
 }
 
-impl WithSimd for Costs<'_> {
+impl WithSimd for CostLoop<'_> {
     type Output = ();
 
     #[inline(always)]

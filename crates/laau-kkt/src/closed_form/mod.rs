@@ -27,7 +27,7 @@ use laau_core::{
 use pulp::Arch;
 
 use crate::lengths::expect_length;
-use linear::{Costs, Linearise};
+use linear::{CostLoop, Linearise};
 
 /// The weighted-fairness layer in closed form: a few nanoseconds a sample when batched, and no workspace at all.
 #[derive(Debug, Clone)]
@@ -374,7 +374,7 @@ impl ClosedForm for FairnessLayer {
     }
 
     fn cost_batch(&self, actions: &[f64], contexts: &[f64], costs: &mut [f64]) {
-        self.arch.dispatch(Costs {
+        self.arch.dispatch(CostLoop {
             actions,
             contexts,
             costs,
