@@ -20,6 +20,9 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 
+/// What an example (a crate in `examples/`) may depend on: every library. Nothing may depend on an example.
+const EXAMPLES_MAY_DEPEND_ON: &[&str] = &["laau-core", "laau-kkt", "laau-net", "laau-baselines", "laau-data"];
+
 /// Heavy dependencies, and the one library crate that may name them.
 const HOME_OF: &[(&str, &str)] = &[
     ("polars", "laau-data"),
@@ -32,25 +35,48 @@ const CORE_DEPENDENCIES: &[&str] = &["num-dual", "rand", "rand_chacha", "rayon",
 
 /// Checks every crate of the workspace.
 pub(super) fn check(metadata: &Metadata) -> Vec<String> {
+    let packages = metadata.workspace_packages();
+    let examples_folder = metadata.workspace_root.join("examples");
+    let examples: Vec<&str> = packages
+        .iter()
+        .filter(|package| package.manifest_path.starts_with(&examples_folder))
+        .map(|package| package.name.as_str())
+        .collect();
     let mut findings = Vec::new();
-    for package in metadata.workspace_packages() {
-        let dependencies: Vec<&str> = package
-            .dependencies
-            .iter()
-            .filter(|dependency| dependency.kind == DependencyKind::Normal)
-            .map(|dependency| dependency.name.as_str())
-            .collect();
-        findings.extend(check_dependencies(&package.name, &dependencies));
+    for package in packages {
+        let named = |wanted: Option<DependencyKind>| {
+            let found = package.dependencies.iter();
+            let kept = found.filter(move |dependency| wanted.is_none_or(|kind| dependency.kind == kind));
+            kept.map(|dependency| dependency.name.as_str())
+                .collect::<Vec<_>>()
+        };
+        let dependencies = named(Some(DependencyKind::Normal));
+        findings.extend(check_dependencies(&package.name, &dependencies, &examples));
+        findings.extend(check_examples(&package.name, &named(None), &examples));
         findings.extend(check_readme(package));
     }
     findings
 }
 
-fn check_dependencies(name: &str, dependencies: &[&str]) -> Vec<String> {
-    let Some((_, allowed)) = MAY_DEPEND_ON.iter().find(|(known, _)| *known == name) else {
-        return vec![format!(
-            "{name}: a crate that the dependency graph of xtask tidy does not know"
-        )];
+/// An example is there to be read and copied, not to be built upon, not even by a test.
+fn check_examples(name: &str, dependencies: &[&str], examples: &[&str]) -> Vec<String> {
+    dependencies
+        .iter()
+        .filter(|dependency| examples.contains(dependency))
+        .map(|dependency| format!("{name}: must not depend on the example {dependency}"))
+        .collect()
+}
+
+fn check_dependencies(name: &str, dependencies: &[&str], examples: &[&str]) -> Vec<String> {
+    let known = MAY_DEPEND_ON.iter().find(|(known, _)| *known == name);
+    let allowed = match known {
+        Some((_, allowed)) => *allowed,
+        None if examples.contains(&name) => EXAMPLES_MAY_DEPEND_ON,
+        None => {
+            return vec![format!(
+                "{name}: a crate that the dependency graph of xtask tidy does not know"
+            )];
+        }
     };
     let mut findings = Vec::new();
     for dependency in dependencies {
@@ -115,7 +141,36 @@ mod tests {
     use super::*;
 
     fn check(name: &str, dependencies: &[&str], expected: &[&str]) {
-        assert_eq!(check_dependencies(name, dependencies), expected);
+        let examples = ["custom-problem", "another"];
+        let mut found = check_dependencies(name, dependencies, &examples);
+        found.extend(check_examples(name, dependencies, &examples));
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn an_example_may_use_every_library_and_nobody_may_use_an_example() {
+        check(
+            "custom-problem",
+            &["laau-core", "laau-net", "laau-baselines", "clarabel"],
+            &[],
+        );
+        check(
+            "custom-problem",
+            &["laau-cli", "candle-core", "another"],
+            &[
+                "custom-problem: must not depend on laau-cli",
+                "custom-problem: must not depend on candle-core, which belongs to laau-net alone",
+                "custom-problem: must not depend on the example another",
+            ],
+        );
+        check(
+            "laau-core",
+            &["rayon", "custom-problem"],
+            &[
+                "laau-core: custom-problem is not on its short list of dependencies",
+                "laau-core: must not depend on the example custom-problem",
+            ],
+        );
     }
 
     #[test]

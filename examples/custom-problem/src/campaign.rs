@@ -1,0 +1,136 @@
+//! Training and comparison, with the problem and the solver of this crate in place of the library's.
+
+use std::sync::Arc;
+
+use laau_baselines::{AvgLtOptions, EqualOptions, HorizonOptions, Optimum, Setting, optimum};
+use laau_core::{
+    Dual, Episodes, Policy, PolicyReport, Report, Rollout, Unrolled, rollout_all, rollout_hindsight,
+};
+use laau_kkt::{InteriorPoint, Options};
+use laau_net::{Model, ModelSpec, Phase, Statistics, Training};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::{AdPacing, ClarabelLayer};
+
+/// How much to generate and how long to train.
+#[derive(Debug, Clone, Copy)]
+pub struct Sizes {
+    /// Hours of a campaign.
+    pub horizon: usize,
+    /// Training episodes.
+    pub train: usize,
+    /// Validation episodes, on which the best weights are chosen.
+    pub validation: usize,
+    /// Test episodes.
+    pub test: usize,
+    /// Passes over the training episodes.
+    pub epochs: usize,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Self {
+            horizon: 12,
+            train: 200,
+            validation: 50,
+            test: 200,
+            epochs: 10,
+        }
+    }
+}
+
+impl Sizes {
+    /// A quick look.
+    #[must_use]
+    pub fn small() -> Self {
+        Self {
+            horizon: 5,
+            train: 30,
+            validation: 8,
+            test: 30,
+            epochs: 3,
+        }
+    }
+}
+
+/// Campaigns: values rise and fall over the day around a level of their own, prices jump from hour to hour; the budgets buy
+/// about a third of all there is.
+///
+/// # Errors
+/// Those of [`Episodes::new`].
+pub fn campaigns(rng: &mut ChaCha8Rng, count: usize, horizon: usize) -> Result<Episodes, laau_core::Error> {
+    let (mut contexts, mut budgets) = (Vec::new(), Vec::new());
+    for _ in 0..count {
+        let levels = [rng.random_range(0.3..1.5), rng.random_range(0.3..1.5)];
+        let phase: f64 = rng.random_range(0.0..6.0);
+        for hour in 0..horizon {
+            let day = 1.0 + 0.6 * (phase + 6.0 * hour as f64 / horizon as f64).sin();
+            contexts.extend(levels.map(|level| level * day * rng.random_range(0.6..1.4)));
+            contexts.extend([rng.random_range(0.2..1.0), rng.random_range(0.2..1.0)]);
+        }
+        let hours = horizon as f64;
+        budgets.extend([
+            rng.random_range(0.6..1.0) * hours,
+            rng.random_range(1.2..2.0) * hours,
+        ]);
+    }
+    Episodes::new(horizon, 4, 2, contexts, budgets)
+}
+
+/// Trains LAAU on campaigns and compares it with OPT and some rivals on others.
+///
+/// # Errors
+/// Whatever training or a policy reports.
+pub fn compare(sizes: Sizes, seed: u64) -> anyhow::Result<Report> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let train = campaigns(&mut rng, sizes.train, sizes.horizon)?;
+    let validation = campaigns(&mut rng, sizes.validation, sizes.horizon)?;
+    let test = campaigns(&mut rng, sizes.test, sizes.horizon)?;
+
+    // The two parts that were swapped: everything below would be the same with any other problem and solver.
+    let problem = Arc::new(Dual::new(AdPacing)?);
+    let layer = ClarabelLayer::new(problem.clone())?;
+    let setting = Setting::new(problem.clone(), Box::new(layer.clone()));
+
+    let best = optimum(Optimum::Horizon(problem.clone(), HorizonOptions::default()))?;
+    let best = rollout_hindsight(&setting.plain(), &*best, &test)?;
+    let rivals = [
+        EqualOptions::default().fit(&setting, &train, &validation)?,
+        AvgLtOptions::default().fit(&setting, &train, &validation)?,
+    ];
+
+    let spec = ModelSpec::residual(&*problem, sizes.horizon);
+    // What is measured before training takes thousands of solves and does not depend on who solves: the library's
+    // solver is much the faster.
+    let mut quick = InteriorPoint::new(problem.clone(), Options::default())?;
+    let statistics = Statistics::fit(&spec, &mut quick, &train)?;
+    let mut model = Model::new(spec, statistics, seed)?;
+    let training = Training {
+        phases: vec![Phase {
+            epochs: sizes.epochs,
+            learning_rate: 5e-3,
+        }],
+        ..Training::paper()
+    };
+    let trained = training
+        .check()?
+        .run(&mut model, &layer, &train, Some(&validation), &mut ())?;
+    let laau = Unrolled::new("laau", model, layer)?;
+
+    let report = |name: &str, rollouts: &[Rollout]| PolicyReport::new(name, rollouts, &test, Some(&best));
+    let mut policies = vec![report("opt", &best)];
+    let rivals = rivals.iter().map(|rival| &*rival.policy);
+    for policy in rivals.chain([&laau as &dyn Policy]) {
+        policies.push(report(policy.name(), &rollout_all(&*problem, policy, &test)?));
+    }
+    if let Some(laau) = policies.last_mut() {
+        laau.gradients = Some(trained.summary.gradients);
+    }
+    Ok(Report {
+        problem: "ad-pacing".to_owned(),
+        horizon: sizes.horizon,
+        episodes: sizes.test,
+        policies,
+    })
+}

@@ -1,0 +1,11 @@
+#![doc = include_str!("../README.md")]
+
+mod campaign;
+mod differentiate;
+mod kkt;
+mod problem;
+mod solver;
+
+pub use campaign::{Sizes, campaigns, compare};
+pub use problem::AdPacing;
+pub use solver::ClarabelLayer;

@@ -1,0 +1,36 @@
+//! Trains and compares, and prints a table: `cargo run --release -p custom-problem`.
+#![expect(clippy::print_stdout, reason = "an example prints what it found")]
+
+use custom_problem::{Sizes, compare};
+
+fn main() -> anyhow::Result<()> {
+    let sizes = match std::env::args().nth(1).as_deref() {
+        None => Sizes::default(),
+        Some("--small") => Sizes::small(),
+        Some(other) => anyhow::bail!("expected nothing or --small, found {other}"),
+    };
+    let report = compare(sizes, 1)?;
+    println!(
+        "{} campaigns of {} hours; utility per hour\n",
+        report.episodes, report.horizon
+    );
+    println!("policy    utility   of OPT   money left   impressions left   violations");
+    for policy in &report.policies {
+        println!(
+            "{:<8} {:>8.4} {:>8.4} {:>11.1}% {:>17.1}% {:>12}",
+            policy.name,
+            policy.utility,
+            policy.fraction_of_opt.unwrap_or(f64::NAN),
+            policy.remaining_percent[0],
+            policy.remaining_percent[1],
+            policy.violations
+        );
+    }
+    if let Some(gradients) = report.policies.iter().find_map(|policy| policy.gradients) {
+        println!(
+            "\nlaau was trained with {} exact and {} approximate gradients of the layer",
+            gradients.exact, gradients.approximate
+        );
+    }
+    Ok(())
+}
