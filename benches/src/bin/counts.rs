@@ -21,8 +21,11 @@ use laau_net::{Engine, FusedEngine, Optimiser, OptimiserState};
 
 type Kernel = Box<dyn FnMut()>;
 
+/// A kernel's name, and how it is set up.
+type Named = (&'static str, fn() -> Kernel);
+
 /// The small set: names as in the criterion benches, and how each is set up.
-const SMALL: &[(&str, fn() -> Kernel)] = &[
+const SMALL: &[Named] = &[
     ("layer/closed-form/forward+pullback/d=1,M=1,batch=10", || {
         layer(Box::new(closed_form()), fairness_batch(10), Pass::Both)
     }),
@@ -45,7 +48,7 @@ const SMALL: &[(&str, fn() -> Kernel)] = &[
 ];
 
 /// Sweeps, so that growth shows without noise.
-const SWEEPS: &[(&str, fn() -> Kernel)] = &[
+const SWEEPS: &[Named] = &[
     ("layer/log-utility/forward+pullback/d=4,M=2,batch=10", || {
         layer(interior_point(4, 2), log_utility_batch(4, 2, 10), Pass::Both)
     }),
