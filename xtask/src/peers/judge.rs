@@ -73,6 +73,15 @@ mod tests {
     }
 
     #[test]
+    fn numbers_are_read_to_the_last_bit() {
+        for k in 1..2000_u32 {
+            let number = f64::from(k).sqrt() * f64::from(k).ln_1p();
+            let read: f64 = serde_json::from_str(&serde_json::to_string(&number).unwrap()).unwrap();
+            assert_eq!(read.to_bits(), number.to_bits());
+        }
+    }
+
+    #[test]
     fn episodes_are_judged_exactly() {
         let episode = |usages: &[f64], aborted: Option<&str>| PlayedEpisode {
             budgets: vec![1.0],
