@@ -6,15 +6,56 @@
 )]
 
 use laau_core::problems::WeightedFairness;
-use laau_core::{LinearSteps, Queries};
+use laau_core::{
+    ClosedForm, Error, Exactness, LinearSteps, Problem, Queries, Query, Regularity, Status, check_queries,
+};
 use pulp::{Scalar, Simd, WithSimd};
 
+use super::FairnessLayer;
+
+impl ClosedForm for FairnessLayer {
+    fn linearise_batch(&self, queries: Queries<'_>, steps: LinearSteps<'_>) -> Result<Regularity, Error> {
+        let rows = queries.contexts.len();
+        check_queries(queries, self.problem.dimensions(), rows)?;
+        steps.check(rows)?;
+        let regular = self.arch.dispatch(Linearise {
+            lower: self.lower,
+            upper: self.upper,
+            queries,
+            steps,
+        });
+        Ok(if regular {
+            Regularity::Regular
+        } else {
+            Regularity::Irregular
+        })
+    }
+
+    fn cost_batch(&self, actions: &[f64], contexts: &[f64], costs: &mut [f64]) {
+        self.arch.dispatch(CostLoop {
+            actions,
+            contexts,
+            costs,
+        });
+    }
+
+    fn exactness(&self, query: Query<'_>) -> Result<Exactness, Status> {
+        let (c, multiplier, remaining) = (query.context[0], query.multiplier[0], query.remaining[0]);
+        let status = self.status(c, multiplier, remaining);
+        if status.is_solved() {
+            Ok(self.smoothness(c, multiplier, remaining))
+        } else {
+            Err(status)
+        }
+    }
+}
+
 /// Plays and linearises all rows of a batch, whose tables all have the same length.
-pub(super) struct Linearise<'a> {
-    pub(super) lower: f64,
-    pub(super) upper: f64,
-    pub(super) queries: Queries<'a>,
-    pub(super) steps: LinearSteps<'a>,
+struct Linearise<'a> {
+    lower: f64,
+    upper: f64,
+    queries: Queries<'a>,
+    steps: LinearSteps<'a>,
 }
 
 impl WithSimd for Linearise<'_> {
@@ -112,10 +153,10 @@ fn linearise<S: Simd>(
 }
 
 /// The costs of actions in the box; the loop vectorises by itself.
-pub(super) struct CostLoop<'a> {
-    pub(super) actions: &'a [f64],
-    pub(super) contexts: &'a [f64],
-    pub(super) costs: &'a mut [f64],
+struct CostLoop<'a> {
+    actions: &'a [f64],
+    contexts: &'a [f64],
+    costs: &'a mut [f64],
 }
 
 impl WithSimd for CostLoop<'_> {

@@ -20,14 +20,13 @@ use std::sync::Arc;
 
 use laau_core::problems::WeightedFairness;
 use laau_core::{
-    ClosedForm, Differentiate, Error, Exactness, GradientMut, Gradients, Inexact, Input, LinearSteps,
-    Problem, Queries, Query, Regularity, SmoothProblem, SolutionMut, SolutionRef, Solutions, Status,
-    StepSolver, check_queries, check_query,
+    ClosedForm, Differentiate, Error, Exactness, GradientMut, Gradients, Inexact, Input, Problem, Queries,
+    Query, SmoothProblem, SolutionMut, SolutionRef, Solutions, Status, StepSolver, check_queries,
+    check_query,
 };
 use pulp::Arch;
 
 use crate::lengths::expect_length;
-use linear::{CostLoop, Linearise};
 
 /// The weighted-fairness layer in closed form: a few nanoseconds a sample when batched, and no workspace at all.
 #[derive(Debug, Clone)]
@@ -355,43 +354,6 @@ impl Differentiate for FairnessLayer {
     }
 }
 
-impl ClosedForm for FairnessLayer {
-    fn linearise_batch(&self, queries: Queries<'_>, steps: LinearSteps<'_>) -> Result<Regularity, Error> {
-        let rows = queries.contexts.len();
-        check_queries(queries, self.problem.dimensions(), rows)?;
-        steps.check(rows)?;
-        let regular = self.arch.dispatch(Linearise {
-            lower: self.lower,
-            upper: self.upper,
-            queries,
-            steps,
-        });
-        Ok(if regular {
-            Regularity::Regular
-        } else {
-            Regularity::Irregular
-        })
-    }
-
-    fn cost_batch(&self, actions: &[f64], contexts: &[f64], costs: &mut [f64]) {
-        self.arch.dispatch(CostLoop {
-            actions,
-            contexts,
-            costs,
-        });
-    }
-
-    fn exactness(&self, query: Query<'_>) -> Result<Exactness, Status> {
-        let (c, multiplier, remaining) = (query.context[0], query.multiplier[0], query.remaining[0]);
-        let status = self.status(c, multiplier, remaining);
-        if status.is_solved() {
-            Ok(self.smoothness(c, multiplier, remaining))
-        } else {
-            Err(status)
-        }
-    }
-}
-
 const NOT_SOLVED: Exactness = Exactness::Approximate {
     reason: Inexact::NotSolved,
 };
@@ -403,6 +365,8 @@ fn weighted(weight: f64, derivative: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use laau_core::{LinearSteps, Regularity};
+
     use super::*;
 
     /// The tables of a batch: actions, derivatives in the multiplier, derivatives in the remaining budget.
