@@ -7,6 +7,7 @@
 
 mod bench;
 mod browser;
+mod cargo;
 mod dashboard;
 mod figures;
 mod newcomer;

@@ -6,6 +6,8 @@ use std::process::Command;
 
 use anyhow::{Context, bail, ensure};
 
+use crate::cargo::outside_of_cargo;
+
 /// The heading over the newcomer's lines.
 const HEADING: &str = "## From nothing to decisions";
 
@@ -30,7 +32,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
         &std::env::var_os("PATH").unwrap_or_default(),
     ));
     let path: OsString = std::env::join_paths(path).context("the PATH is not usable")?;
-    let status = Command::new("sh")
+    let status = outside_of_cargo(Command::new("sh"))
         .args(["-e", "-x", "-c", &lines.join("\n")])
         .env("CARGO_INSTALL_ROOT", &home)
         .env("PATH", path)

@@ -12,6 +12,7 @@ use anyhow::{Context, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 use super::history::{Figure, Measure, first_line};
+use crate::cargo::cargo;
 
 /// What counts depend on besides the code. Counts compare only where all of it is equal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,8 +80,7 @@ pub(super) fn count(root: &Path, target: &Path, small: bool) -> anyhow::Result<O
 /// laau-data is there already, whose dependencies are then shared.
 pub(crate) fn build(root: &Path, target: &Path, binary: &str) -> anyhow::Result<PathBuf> {
     let release = target.join("release");
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
+    let mut command = cargo();
     command
         .args(["build", "--quiet", "--release", "--locked"])
         .args(["--package", "laau-benches", "--bin", binary])

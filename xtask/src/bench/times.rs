@@ -1,12 +1,12 @@
 //! Times: runs the criterion benches, and reads every sample that they left.
 
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context, ensure};
 use serde::Deserialize;
 
 use super::history::{Figure, Measure};
+use crate::cargo::cargo;
 
 /// Every bench of laau-benches; the last needs laau-data, and with it polars.
 pub(super) const BENCHES: &[&str] = &[
@@ -24,8 +24,7 @@ pub(super) fn measure(
     if home.exists() {
         std::fs::remove_dir_all(&home).with_context(|| format!("cannot empty {}", home.display()))?;
     }
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
+    let mut command = cargo();
     command
         .args(["bench", "--locked", "--package", "laau-benches"])
         .current_dir(root)

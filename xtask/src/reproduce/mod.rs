@@ -18,6 +18,7 @@ use anyhow::{Context, bail, ensure};
 use clap::{Args, ValueEnum};
 
 use self::manifest::{Finished, Manifest};
+use crate::cargo::cargo;
 use crate::figures;
 
 /// What to reproduce.
@@ -185,8 +186,7 @@ fn experiments(root: &Path, only: &[String]) -> anyhow::Result<Vec<Experiment>> 
 /// Builds the release binary, once.
 fn build(root: &Path) -> anyhow::Result<PathBuf> {
     println!("building the release binary");
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
+    let status = cargo()
         .args(["build", "--release", "--package", "laau-cli", "--locked"])
         .current_dir(root)
         .status()
