@@ -7,7 +7,7 @@ use anyhow::Context;
 
 use super::targets::{ours, targets};
 use super::{Comparison, Timed};
-use crate::bench::growth::{curve, exponent};
+use crate::bench::growth::{self, curve};
 use crate::bench::history::{Machine, Measure, Record};
 
 /// The works, in the order of the page, and what a unit is.
@@ -117,7 +117,7 @@ fn page(
     if let Some(full) = full {
         step_target(&mut out, full)?;
         writeln!(out)?;
-        growth(&mut out, full)?;
+        growth_table(&mut out, full)?;
     } else {
         writeln!(out)?;
     }
@@ -273,25 +273,28 @@ fn step_target(out: &mut String, full: &Record) -> std::fmt::Result {
     Ok(())
 }
 
-fn growth(out: &mut String, full: &Record) -> std::fmt::Result {
+fn growth_table(out: &mut String, full: &Record) -> std::fmt::Result {
     writeln!(
         out,
         "## Growth\n\n\
-         The exponent is that of the upper half of the sizes, least times: 1 is linear, 3 cubic.\n\n\
-         | what | size | expected | exponent | microseconds |\n|---|---|---|---|---|"
+         Exponents are those of the upper half of the sizes: 1 is linear, 3 cubic. That of the least times is as noisy as the machine was\n\
+         busy; that of the instructions is not noisy at all.\n\n\
+         | what | size | expected | exponent of times | of instructions | microseconds |\n|---|---|---|---|---|---|"
     )?;
     for (name, size, expected) in CURVES {
         let points = curve(&full.figures, name, size, Measure::Latency);
-        let Some(exponent) = exponent(&points) else {
+        let Some(exponent) = growth::exponent(&points) else {
             continue;
         };
+        let counted = curve(&full.figures, name, size, Measure::Instructions);
+        let counted = growth::exponent(&counted).map_or(String::new(), |exponent| format!("{exponent:.2}"));
         let told: Vec<String> = points
             .iter()
             .map(|(value, time)| format!("{value}: {}", short(time / 1e3)))
             .collect();
         writeln!(
             out,
-            "| `{name}` | {size} | {expected} | {exponent:.2} | {} |",
+            "| `{name}` | {size} | {expected} | {exponent:.2} | {counted} | {} |",
             told.join(", ")
         )?;
     }
@@ -370,7 +373,7 @@ mod tests {
             "| training, against the fastest JAX in f64 | ≥ 5× | 4.9× | MISSED |",
             "| layer d=8, M=3, against the fastest Moreau | ≥ 20× | not measured | not measured |",
             "| a LAAU step, `decision/vm-allocation/d=4,M=4` | ≤ 10 µs | 12.0 µs, median 12.0 | MISSED |",
-            "| `opt/interior-point` | N | linear | 1.00 | 20: 1.00, 100: 5.00, 200: 10.0 |",
+            "| `opt/interior-point` | N | linear | 1.00 |  | 20: 1.00, 100: 5.00, 200: 10.0 |",
             "| moreau | installation |  | no matching distribution |",
             "| jax | 0.1 |",
             "A note.",
