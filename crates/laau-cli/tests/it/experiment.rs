@@ -17,18 +17,26 @@ const KINDS: &[(&str, &str)] = &[
         "ood",
         "horizons = [6]\nconstructions = [\"consecutive\"]\npolicies = [\"opt\", \"rl\", \"laau\"]\ntargets = [0.0, 0.1]\n",
     ),
-    ("tsne", "horizons = [6]\nconstructions = [\"consecutive\"]\ntargets = [0.0]\n"),
+    (
+        "tsne",
+        "horizons = [6]\nconstructions = [\"consecutive\"]\ntargets = [0.0]\n",
+    ),
     (
         "online-learning",
         "horizons = [6]\nconstructions = [\"interleaved\"]\npolicies = [\"laau\", \"mw\"]\nlearning-rates = [1e-2]\n",
     ),
-    ("generalisation", "horizons = [6]\nconstructions = [\"interleaved\"]\nsizes = [20, 60]\n"),
+    (
+        "generalisation",
+        "horizons = [6]\nconstructions = [\"interleaved\"]\nsizes = [20, 60]\n",
+    ),
     ("gradients", "horizons = [6]\ndirections = [10]\n"),
 ];
 
 /// The files of a folder, by name.
 fn files(folder: &Path) -> BTreeMap<String, String> {
-    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let entries = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
     entries
         .map(|path| {
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
@@ -46,7 +54,9 @@ fn every_kind_writes_the_same_bytes_on_one_thread_and_on_three() {
             let output = format!("{kind}-{threads}");
             let arguments = ["experiment", "e.toml", "--seeds", "1,0", "--output", &output];
             let mut command = command(bench.path(), &arguments);
-            command.env("RAYON_NUM_THREADS", threads).env("POLARS_MAX_THREADS", threads);
+            command
+                .env("RAYON_NUM_THREADS", threads)
+                .env("POLARS_MAX_THREADS", threads);
             let run = run_command(command, "");
             assert_eq!(run.status, Some(0), "{kind}: {}", run.stderr);
             assert_eq!(run.stdout, "");
@@ -87,7 +97,9 @@ fn what_is_no_experiment_is_refused_in_one_sentence() {
         run.stderr
     };
     assert!(refused("kind = \"policy\"\n").contains("policies"));
-    assert!(refused(&format!("kind = \"policies\"\nhorizon = 3\n{SMALL}")).contains("unknown field `horizon`"));
+    assert!(
+        refused(&format!("kind = \"policies\"\nhorizon = 3\n{SMALL}")).contains("unknown field `horizon`")
+    );
     let unknown = format!(
         "kind = \"policies\"\nhorizons = [6]\nconstructions = [\"consecutive\"]\npolicies = [\"lauu\"]\n{SMALL}"
     );
