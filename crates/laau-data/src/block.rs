@@ -13,6 +13,7 @@ use polars::prelude::{
 };
 
 use crate::error::{Cell, Error};
+use crate::footer;
 use crate::text::Texts;
 
 /// What a column holds.
@@ -182,6 +183,9 @@ pub(crate) fn read_blocks(
 /// # Errors
 /// A file that cannot be decoded or is empty.
 pub(crate) fn column_names(file: &Path, format: Format) -> Result<Vec<String>, Error> {
+    if format == Format::Parquet {
+        footer::check(file)?;
+    }
     let path = path(file)?;
     let scan = match format {
         Format::Csv { .. } => LazyCsvReader::new(path)
@@ -244,6 +248,7 @@ fn scan_parquet(
     wanted: &[Wanted],
     limit: Option<usize>,
 ) -> Result<LazyFrame, Error> {
+    footer::check(file)?;
     let mut frame =
         LazyFrame::scan_parquet(path(file)?, parquet_options()).map_err(|error| unreadable(file, &error))?;
     let schema = frame.collect_schema().map_err(|error| unreadable(file, &error))?;

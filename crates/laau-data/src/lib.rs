@@ -6,6 +6,7 @@ mod block;
 mod columns;
 mod episodes_table;
 mod error;
+mod footer;
 mod import;
 mod inspect;
 mod interleaved;
