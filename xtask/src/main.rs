@@ -10,6 +10,7 @@ mod browser;
 mod cargo;
 mod dashboard;
 mod figures;
+mod git;
 mod newcomer;
 mod peers;
 mod reproduce;

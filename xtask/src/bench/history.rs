@@ -89,7 +89,7 @@ impl Record {
     /// A record of now and here, with nothing in it.
     pub(crate) fn begin(root: &Path, set: &str) -> Self {
         Self {
-            commit: commit(root),
+            commit: crate::git::commit(root, "+"),
             time: SystemTime::now()
                 .duration_since(UNIX_EPOCH)
                 .map_or(0, |since| since.as_secs()),
@@ -158,24 +158,6 @@ pub(crate) fn first_line(program: &str, arguments: &[&str]) -> Option<String> {
         .status
         .success()
         .then(|| text.lines().next().unwrap_or_default().trim().to_owned())
-}
-
-fn commit(root: &Path) -> String {
-    let git = |arguments: &[&str]| {
-        let output = Command::new("git")
-            .args(arguments)
-            .current_dir(root)
-            .output()
-            .ok()?;
-        output
-            .status
-            .success()
-            .then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    };
-    let changed =
-        git(&["status", "--porcelain", "--untracked-files=no"]).is_some_and(|text| !text.is_empty());
-    let name = git(&["rev-parse", "--short=12", "HEAD"]).unwrap_or_else(|| "unknown".to_owned());
-    if changed { format!("{name}+") } else { name }
 }
 
 #[cfg(test)]

@@ -209,7 +209,7 @@ fn open_manifest(arguments: &ReproduceArgs, root: &Path, folder: &Path) -> Manif
             .map_or_else(|| path.to_owned(), |name| name.to_string_lossy().into_owned())
     });
     let fresh = Manifest {
-        commit: commit(root),
+        commit: crate::git::commit(root, "-dirty"),
         quick: arguments.quick,
         seeds,
         trace,
@@ -231,24 +231,6 @@ fn open_manifest(arguments: &ReproduceArgs, root: &Path, folder: &Path) -> Manif
         }
         _ => fresh,
     }
-}
-
-fn commit(root: &Path) -> String {
-    let git = |arguments: &[&str]| {
-        let output = Command::new("git")
-            .args(arguments)
-            .current_dir(root)
-            .output()
-            .ok()?;
-        output
-            .status
-            .success()
-            .then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    };
-    let hash = git(&["rev-parse", "--short=12", "HEAD"]).unwrap_or_else(|| "unknown".to_owned());
-    let dirty =
-        git(&["status", "--porcelain", "--untracked-files=no"]).is_some_and(|changes| !changes.is_empty());
-    if dirty { format!("{hash}-dirty") } else { hash }
 }
 
 /// Runs one experiment into a folder of its own; gives the seconds it took.
