@@ -2,7 +2,7 @@
 
 use laau_core::Episodes;
 use laau_core::problems::{LogUtility, PowerProvisioning};
-use laau_data::synthetic::{Fading, Generate, Law, Part, Prices, Site, SyntheticSplit, VmJobs, Workload};
+use laau_data::synthetic::{Fading, Generate, Law, Prices, Site, SyntheticSplit, VmJobs, Workload};
 use laau_data::{Error, Split};
 
 use super::problems::{log_utility, setting};
@@ -104,18 +104,7 @@ impl ProblemWorkload {
 
     /// Generates three sets that share no series.
     pub(crate) fn generate_split(&self, split: Split, options: &Generate) -> Result<SyntheticSplit, Error> {
-        let set = |part, episodes| {
-            self.generate(&Generate {
-                episodes,
-                part,
-                ..*options
-            })
-        };
-        Ok(SyntheticSplit {
-            train: set(Part::Train, split.train)?,
-            validation: set(Part::Validation, split.validation)?,
-            test: set(Part::Test, split.test)?,
-        })
+        SyntheticSplit::of(split, options, |options| self.generate(options))
     }
 }
 

@@ -84,6 +84,31 @@ pub struct SyntheticSplit {
     pub test: Episodes,
 }
 
+impl SyntheticSplit {
+    /// The three sets, each by `generate`; `options` gives all but their parts and sizes.
+    ///
+    /// # Errors
+    /// The first one of `generate`.
+    pub fn of(
+        split: Split,
+        options: &Generate,
+        generate: impl Fn(&Generate) -> Result<Episodes, Error>,
+    ) -> Result<Self, Error> {
+        let set = |part, episodes| {
+            generate(&Generate {
+                episodes,
+                part,
+                ..*options
+            })
+        };
+        Ok(Self {
+            train: set(Part::Train, split.train)?,
+            validation: set(Part::Validation, split.validation)?,
+            test: set(Part::Test, split.test)?,
+        })
+    }
+}
+
 impl Workload {
     /// Generates episodes: one context, one budget. The same bits for a seed, whatever the number of threads.
     ///
@@ -109,18 +134,7 @@ impl Workload {
     /// # Errors
     /// As [`Workload::generate`].
     pub fn generate_split(&self, split: Split, options: &Generate) -> Result<SyntheticSplit, Error> {
-        let set = |part, episodes| {
-            self.generate(&Generate {
-                episodes,
-                part,
-                ..*options
-            })
-        };
-        Ok(SyntheticSplit {
-            train: set(Part::Train, split.train)?,
-            validation: set(Part::Validation, split.validation)?,
-            test: set(Part::Test, split.test)?,
-        })
+        SyntheticSplit::of(split, options, |options| self.generate(options))
     }
 
     /// The first readings of one VM, without a check of the parameters.

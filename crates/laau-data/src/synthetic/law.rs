@@ -3,7 +3,7 @@
 use laau_core::Episodes;
 
 use super::episodes::{check, check_range, draw_budgets, series_to_contexts};
-use super::{Generate, Part, SyntheticSplit};
+use super::{Generate, SyntheticSplit};
 use crate::error::Error;
 use crate::options::Split;
 
@@ -54,18 +54,7 @@ pub trait Law: Send + Sync {
     /// # Errors
     /// As [`Law::generate`].
     fn generate_split(&self, split: Split, options: &Generate) -> Result<SyntheticSplit, Error> {
-        let set = |part, episodes| {
-            self.generate(&Generate {
-                episodes,
-                part,
-                ..*options
-            })
-        };
-        Ok(SyntheticSplit {
-            train: set(Part::Train, split.train)?,
-            validation: set(Part::Validation, split.validation)?,
-            test: set(Part::Test, split.test)?,
-        })
+        SyntheticSplit::of(split, options, |options| self.generate(options))
     }
 }
 
