@@ -142,11 +142,12 @@ impl Barrier {
             }
             self.iterations += 1;
             let reach = self.predict(model);
-            let target = match centre {
-                Some(target) => target,
-                None => self.centring(reach) * self.product,
+            let (target, reached) = match centre {
+                // The predictor aims at no barrier at all: its second-order terms would lead away from a centre.
+                Some(target) => (target, 0.0),
+                None => (self.centring(reach) * self.product, (1.0 / reach).min(1.0)),
             };
-            let reach = self.correct(model, target, (1.0 / reach).min(1.0));
+            let reach = self.correct(model, target, reached);
             let length = (TO_THE_BOUNDARY / reach).min(1.0);
             if !self.step(problem, model, query, length) {
                 break;

@@ -99,6 +99,103 @@ fn at_the_kink_the_gradient_is_one_sided_or_smoothed_and_says_so() {
     assert_eq!(fairness(&mut smoothed, 2.0, 0.25, 7.9).2, Exactness::Exact);
 }
 
+/// The root of an increasing function.
+fn bisect(mut low: f64, mut high: f64, increasing: impl Fn(f64) -> f64) -> f64 {
+    for _ in 0..200 {
+        let middle = f64::midpoint(low, high);
+        if increasing(middle) < 0.0 {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    f64::midpoint(low, high)
+}
+
+/// The action of two log utilities with usage `x₀ + 2 x₁` on the central path, by two nested bisections: the inputs are
+/// `λ, b, c₀, c₁`.
+fn on_the_central_path([price, remaining, c0, c1]: [f64; 4], barrier: f64) -> [f64; 2] {
+    let (lower, upper) = (1.0, 40.0);
+    let actions = |dual: f64| {
+        [(c0, 1.0), (c1, 2.0)].map(|(c, uses)| {
+            bisect(lower, upper, |x| {
+                uses * (price + dual) - c / x - barrier / (x - lower) + barrier / (upper - x)
+            })
+        })
+    };
+    // The dual rises with what its budget lacks, and its product with the slack is the barrier.
+    let dual = bisect(0.0, 10.0, |dual| {
+        let [x0, x1] = actions(dual);
+        dual * (remaining - x0 - 2.0 * x1) - barrier
+    });
+    actions(dual)
+}
+
+#[test]
+fn smoothed_jacobians_are_those_of_the_central_path() {
+    let barrier = 1e-2;
+    let options = Options {
+        kink: Kink::Smoothed { barrier },
+        ..Options::default()
+    };
+    let problem = LogUtility::new(2, 1, vec![1.0, 2.0], 1.0, 40.0).unwrap();
+    let mut layer = InteriorPoint::new(Arc::new(problem), options).unwrap();
+    let dimensions = layer.problem().dimensions();
+    // Without its budget the step would use c₀/λ + c₁/λ: just what is left.
+    let inputs = [0.5, 12.0, 2.0, 4.0];
+    let query = Query {
+        context: &inputs[2..],
+        multiplier: &inputs[..1],
+        remaining: &inputs[1..2],
+    };
+    let mut solutions = Solutions::new(dimensions, 1);
+    layer.solve(query, solutions.row_mut(0)).unwrap();
+    let jacobians = layer.jacobians(query, solutions.row(0)).unwrap();
+    assert_eq!(
+        jacobians.exactness,
+        Exactness::Approximate {
+            reason: Inexact::Smoothed
+        }
+    );
+    let mut worst: f64 = 0.0;
+    for action in 0..2 {
+        let mut upstream = [0.0; 2];
+        upstream[action] = 1.0;
+        let mut gradients = Gradients::with_contexts(dimensions, 1);
+        layer
+            .pullback(query, solutions.row(0), &upstream, gradients.row_mut(0))
+            .unwrap();
+        let pulled = [
+            gradients.multipliers[0],
+            gradients.remaining[0],
+            gradients.contexts[0],
+            gradients.contexts[1],
+        ];
+        let rows = [
+            jacobians.multiplier[action],
+            jacobians.remaining[action],
+            jacobians.context[2 * action],
+            jacobians.context[2 * action + 1],
+        ];
+        for input in 0..4 {
+            let step = 1e-4 * inputs[input];
+            let moved = |by: f64| {
+                let mut inputs = inputs;
+                inputs[input] += by;
+                on_the_central_path(inputs, barrier)[action]
+            };
+            let difference = (moved(step) - moved(-step)) / (2.0 * step);
+            for found in [rows[input], pulled[input]] {
+                worst = worst.max((found - difference).abs() / difference.abs());
+            }
+        }
+    }
+    assert!(worst < 1e-6, "{worst}");
+    // They are neither side's: a one-sided derivative is zero in the price or in the budget.
+    assert!(jacobians.remaining.iter().all(|slope| *slope > 0.05));
+    assert!(jacobians.multiplier.iter().all(|slope| *slope < -0.05));
+}
+
 #[test]
 fn the_closed_form_equals_the_interior_point_to_1e_9() {
     let mut rng = ChaCha8Rng::seed_from_u64(4);
