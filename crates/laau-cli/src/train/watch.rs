@@ -45,6 +45,12 @@ impl TrainObserver for Watch {
         ));
     }
 
+    fn woken(&mut self, bias: f64) {
+        self.progress.line(format_args!(
+            "the drawn weights give prices that decide nothing: the outputs start from a bias of {bias}"
+        ));
+    }
+
     fn batch(&mut self, batch: &BatchProgress) {
         let utility = self.utility.unwrap_or(f64::NAN);
         self.progress.at(

@@ -49,6 +49,11 @@ pub trait TrainObserver {
         let _ = history;
     }
 
+    /// The first weights had no gradient: the biases of the outputs are now this.
+    fn woken(&mut self, bias: f64) {
+        let _ = bias;
+    }
+
     /// A batch is done.
     fn batch(&mut self, progress: &BatchProgress) {
         let _ = progress;
@@ -78,6 +83,10 @@ impl<T: TrainObserver + ?Sized> TrainObserver for &mut T {
         (**self).resumed(history);
     }
 
+    fn woken(&mut self, bias: f64) {
+        (**self).woken(bias);
+    }
+
     fn batch(&mut self, progress: &BatchProgress) {
         (**self).batch(progress);
     }
@@ -95,6 +104,11 @@ impl<A: TrainObserver, B: TrainObserver> TrainObserver for (A, B) {
     fn resumed(&mut self, history: &[EpochRecord]) {
         self.0.resumed(history);
         self.1.resumed(history);
+    }
+
+    fn woken(&mut self, bias: f64) {
+        self.0.woken(bias);
+        self.1.woken(bias);
     }
 
     fn batch(&mut self, progress: &BatchProgress) {

@@ -11,6 +11,7 @@ use rand_chacha::ChaCha8Rng;
 use super::checkpoint::{Best, Checkpoint, DataMark};
 use super::observer::{BatchProgress, EpochRecord, TrainObserver};
 use super::settings::Training;
+use super::wake::wake;
 use super::{NoStep, Stepper};
 use crate::error::Error;
 use crate::file::Summary;
@@ -69,6 +70,9 @@ impl Trainer {
 
     /// Trains a model in place.
     ///
+    /// A start whose prices decide nothing on any of the first episodes has no gradient to follow: the biases of its outputs
+    /// are set to others, with which it has one, and the observer is told.
+    ///
     /// Whatever happens, the model then holds the best weights seen: those of the epoch with the highest utility on the
     /// validation set; without one, or before the first validation, those of the last whole epoch.
     ///
@@ -83,6 +87,14 @@ impl Trainer {
         validation: Option<&Episodes>,
         observer: &mut dyn TrainObserver,
     ) -> Result<Trained, Error> {
+        self.check(model, layer, training, validation)?;
+        let mut engine = self
+            .settings
+            .engine
+            .build(layer, &model.spec, self.settings.batch)?;
+        if let Some(bias) = wake(model, &mut *engine, training) {
+            observer.woken(bias);
+        }
         let start = Checkpoint {
             settings: self.settings.clone(),
             data: DataMark::new(training, validation),

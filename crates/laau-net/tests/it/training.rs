@@ -490,3 +490,35 @@ fn episodes_that_do_not_fit_are_refused_before_the_first_step() {
     model.parameters[0] = f64::INFINITY;
     assert!(run(&trainer, &mut model, &sets, &mut ()).is_err());
 }
+
+/// Notes the bias of a start that had to be woken.
+#[derive(Default)]
+struct Woken(Option<f64>);
+
+impl TrainObserver for Woken {
+    fn woken(&mut self, bias: f64) {
+        self.0 = Some(bias);
+    }
+}
+
+#[test]
+fn a_start_whose_prices_decide_nothing_is_woken_and_learns_as_well_as_another() {
+    let sets = sets(60, 8);
+    let train = |output_bias: Option<f64>| {
+        let mut model = paper_model(&sets.training, 9);
+        if let (Some(bias), Some(last)) = (output_bias, model.parameters.last_mut()) {
+            *last = bias;
+        }
+        let mut woken = Woken::default();
+        let trained = run(&short(30).check().unwrap(), &mut model, &sets, &mut woken).unwrap();
+        (woken.0, trained.summary.best_validation_utility.unwrap())
+    };
+    let (woken, utility) = train(None);
+    assert_eq!(woken, None);
+    // So dear that every action is the least one; and so cheap that the budget alone decides.
+    for bias in [1e4, -300.0] {
+        let (woken, woken_utility) = train(Some(bias));
+        assert_eq!(woken, Some(0.0));
+        assert_eq!(woken_utility, utility);
+    }
+}

@@ -1,0 +1,43 @@
+//! Starts from which nothing can be learned.
+
+use laau_core::Episodes;
+
+use crate::engine::Engine;
+use crate::model::Model;
+
+/// Episodes that are looked at.
+const EPISODES: usize = 100;
+/// The farthest bias that is tried; an exponential output is then `e^8` times its scale, or the inverse of that.
+const FARTHEST: i32 = 8;
+
+/// Gives the outputs of a network whose first prices decide nothing another bias, and says which.
+///
+/// A price above every bid sells nothing, and one below every need leaves each step to its budget: neither has a gradient, and
+/// training would never leave it. The outputs' biases are then 0, or the number next to it on either side, with which some
+/// episode has one. A start that has a gradient is left as it is, to the bit, and so is one that cannot be helped.
+pub(super) fn wake(model: &mut Model, engine: &mut dyn Engine, episodes: &Episodes) -> Option<f64> {
+    let batch: Vec<usize> = (0..episodes.len().min(EPISODES)).collect();
+    let mut gradient = vec![0.0; model.parameters.len()];
+    let mut is_dead = |model: &Model| {
+        engine
+            .loss_and_gradient(model, episodes, &batch, &mut gradient)
+            .is_ok_and(|_| gradient.iter().all(|slope| *slope == 0.0))
+    };
+    if !is_dead(model) {
+        return None;
+    }
+    let drawn = model.parameters.clone();
+    // The last parameters are the biases of the outputs.
+    let biases = drawn.len() - model.spec.dimensions.budgets;
+    let levels = (1..=FARTHEST).flat_map(|level| [-f64::from(level), f64::from(level)]);
+    for level in std::iter::once(0.0).chain(levels) {
+        model.parameters.copy_from_slice(&drawn);
+        model.parameters[biases..].fill(level);
+        model.project();
+        if !is_dead(model) {
+            return Some(level);
+        }
+    }
+    model.parameters.copy_from_slice(&drawn);
+    None
+}
