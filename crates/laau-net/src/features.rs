@@ -96,21 +96,19 @@ pub(crate) fn budget_features(spec: &ModelSpec) -> usize {
     }
 }
 
-/// Slope and offset of a normalised budget feature.
+/// Slope and offset of a normalised budget feature, by the normalisation of that feature.
 #[inline(always)]
 pub(crate) fn budget_feature(
-    statistics: &Statistics,
+    (slope, offset): (f64, f64),
     budgets: usize,
     feature: usize,
     steps_left: usize,
 ) -> (f64, f64) {
-    let (slope, offset) = normalisation(statistics, feature);
-    let steps = if feature < budgets {
-        1.0
+    if feature < budgets {
+        (slope, offset)
     } else {
-        (steps_left + 1) as f64
-    };
-    (slope / steps, offset)
+        (slope / (steps_left + 1) as f64, offset)
+    }
 }
 
 /// What a raw feature is multiplied with, and what is added then.
@@ -312,7 +310,7 @@ pub(crate) fn observe(
     let budgets = spec.dimensions.budgets;
     let steps_left = observation.steps_left();
     for j in 0..budget_features(spec) {
-        let (slope, offset) = budget_feature(statistics, budgets, j, steps_left);
+        let (slope, offset) = budget_feature(normalisation(statistics, j), budgets, j, steps_left);
         features[j] = slope * observation.remaining[j % budgets] + offset;
     }
     let context = observation.context();

@@ -4,7 +4,7 @@ use laau_core::{Dimensions, Episodes, Queries, Query, Solutions, StepSolver};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::features::{ContextReader, Running, budget_feature, budget_features, level};
+use crate::features::{ContextReader, Running, budget_feature, budget_features, level, normalisation};
 use crate::spec::ModelSpec;
 
 /// Statistics of the training set, stored in the model.
@@ -120,7 +120,7 @@ impl Statistics {
                 let steps_left = horizon - 1 - step;
                 let share = (horizon - step) as f64 / horizon as f64;
                 for (j, moment) in moments.iter_mut().take(budget_features(spec)).enumerate() {
-                    let (slope, _) = budget_feature(self, budgets, j, steps_left);
+                    let (slope, _) = budget_feature(normalisation(self, j), budgets, j, steps_left);
                     moment.push([slope * share * episode.budgets()[j % budgets]]);
                 }
                 let context = episode.context(step);

@@ -14,15 +14,15 @@ use pulp::{Scalar, Simd, WithSimd};
 use super::FairnessLayer;
 
 impl ClosedForm for FairnessLayer {
-    fn linearise_batch(&self, queries: Queries<'_>, steps: LinearSteps<'_>) -> Result<Regularity, Error> {
+    fn linearise_batch(&self, queries: Queries<'_>, mut steps: LinearSteps<'_>) -> Result<Regularity, Error> {
         let rows = queries.contexts.len();
         check_queries(queries, self.problem.dimensions(), rows)?;
         steps.check(rows)?;
         let regular = self.arch.dispatch(Linearise {
             lower: self.lower,
             upper: self.upper,
-            queries,
-            steps,
+            queries: &queries,
+            steps: &mut steps,
         });
         Ok(if regular {
             Regularity::Regular
@@ -51,14 +51,15 @@ impl ClosedForm for FairnessLayer {
 }
 
 /// Plays and linearises all rows of a batch, whose tables all have the same length.
-struct Linearise<'a> {
+struct Linearise<'a, 'q, 's> {
     lower: f64,
     upper: f64,
-    queries: Queries<'a>,
-    steps: LinearSteps<'a>,
+    // By reference: a copy of slices just written waits for the writes.
+    queries: &'a Queries<'q>,
+    steps: &'a mut LinearSteps<'s>,
 }
 
-impl WithSimd for Linearise<'_> {
+impl WithSimd for Linearise<'_, '_, '_> {
     /// Whether every row is solved and off every kink.
     type Output = bool;
 
@@ -73,16 +74,26 @@ impl WithSimd for Linearise<'_> {
         let (c, last_c) = S::as_simd_f64s(queries.contexts);
         let (l, last_l) = S::as_simd_f64s(queries.multipliers);
         let (b, last_b) = S::as_simd_f64s(queries.remaining);
-        let (x, last_x) = S::as_mut_simd_f64s(steps.actions);
-        let (cost_slope, last_cost_slope) = S::as_mut_simd_f64s(steps.cost_slopes);
-        let (in_l, last_in_l) = S::as_mut_simd_f64s(steps.multiplier_slopes);
-        let (in_b, last_in_b) = S::as_mut_simd_f64s(steps.remaining_slopes);
+        let (x, last_x) = S::as_mut_simd_f64s(&mut *steps.actions);
+        let (usage, last_usage) = S::as_mut_simd_f64s(&mut *steps.usages);
+        let (usage_slope, last_usage_slope) = S::as_mut_simd_f64s(&mut *steps.usage_slopes);
+        let (cost_slope, last_cost_slope) = S::as_mut_simd_f64s(&mut *steps.cost_slopes);
+        let (in_l, last_in_l) = S::as_mut_simd_f64s(&mut *steps.multiplier_slopes);
+        let (in_b, last_in_b) = S::as_mut_simd_f64s(&mut *steps.remaining_slopes);
 
         let bounds = (simd.splat_f64s(lower), simd.splat_f64s(upper));
+        let one = simd.splat_f64s(1.0);
         let mut regular = simd.equal_f64s(bounds.0, bounds.0);
-        for i in 0..c.len() {
+        let rows = c.len();
+        let (l, b, x) = (&l[..rows], &b[..rows], &mut x[..rows]);
+        let (usage, usage_slope) = (&mut usage[..rows], &mut usage_slope[..rows]);
+        let (cost_slope, in_l, in_b) = (&mut cost_slope[..rows], &mut in_l[..rows], &mut in_b[..rows]);
+        for i in 0..rows {
             let row = linearise(simd, bounds, c[i], l[i], b[i]);
             x[i] = row.action;
+            // The usage is the action.
+            usage[i] = row.action;
+            usage_slope[i] = one;
             cost_slope[i] = row.cost_slope;
             in_l[i] = row.multiplier_slope;
             in_b[i] = row.remaining_slope;
@@ -92,14 +103,13 @@ impl WithSimd for Linearise<'_> {
         for i in 0..last_c.len() {
             let row = linearise(Scalar, (lower, upper), last_c[i], last_l[i], last_b[i]);
             last_x[i] = row.action;
+            last_usage[i] = row.action;
+            last_usage_slope[i] = 1.0;
             last_cost_slope[i] = row.cost_slope;
             last_in_l[i] = row.multiplier_slope;
             last_in_b[i] = row.remaining_slope;
             all_regular &= row.regular;
         }
-        // The usage is the action.
-        steps.usages.copy_from_slice(steps.actions);
-        steps.usage_slopes.fill(1.0);
         all_regular
     }
 }

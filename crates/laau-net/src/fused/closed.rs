@@ -21,17 +21,14 @@ pub(super) struct ClosedSteps {
     /// Of all steps.
     actions: Aligned,
     costs: Aligned,
-    cost_slopes: Aligned,
-    usage_slopes: Aligned,
-    multiplier_slopes: Aligned,
-    remaining_slopes: Aligned,
+    /// Of all steps, step by step: `∂l/∂x`, `∂g/∂x`, `∂x/∂λ`, `∂x/∂b`.
+    slopes: Aligned,
 }
 
 impl ClosedSteps {
     pub(super) fn new(context: usize, horizon: usize, batch: usize, lanes: usize) -> Self {
         let mut weights = Aligned::zeros(lanes);
         weights[..batch].fill(1.0 / (batch * horizon) as f64);
-        let of_all_steps = || Aligned::zeros(horizon * lanes);
         Self {
             batch,
             lanes,
@@ -39,12 +36,9 @@ impl ClosedSteps {
             weights,
             available: Aligned::zeros(lanes),
             usages: Aligned::zeros(lanes),
-            actions: of_all_steps(),
-            costs: of_all_steps(),
-            cost_slopes: of_all_steps(),
-            usage_slopes: of_all_steps(),
-            multiplier_slopes: of_all_steps(),
-            remaining_slopes: of_all_steps(),
+            actions: Aligned::zeros(horizon * lanes),
+            costs: Aligned::zeros(horizon * lanes),
+            slopes: Aligned::zeros(4 * horizon * lanes),
         }
     }
 
@@ -58,50 +52,66 @@ impl ClosedSteps {
         exchange: &mut Exchange,
         result: &mut BatchResult,
     ) -> Result<(), Error> {
+        let lanes = self.lanes;
         let (reserve, least) = (simd.splat_f64s(step.reserve[0]), simd.splat_f64s(step.least[0]));
         let remaining = S::as_mut_simd_f64s(&mut exchange.remaining).0;
-        for (available, b) in S::as_mut_simd_f64s(&mut self.available)
-            .0
-            .iter_mut()
-            .zip(&*remaining)
-        {
+        let available = S::as_mut_simd_f64s(&mut self.available).0;
+        for (available, b) in available.iter_mut().zip(&*remaining) {
             *available = simd.max_f64s(simd.sub_f64s(*b, reserve), least);
         }
-        let queries = Queries {
-            contexts: step.contexts,
-            multipliers: &exchange.multipliers,
-            remaining: &self.available,
-        };
-        let (start, end) = (step.index * self.lanes, (step.index + 1) * self.lanes);
+        let slopes = &mut self.slopes[4 * step.index * lanes..][..4 * lanes];
+        let (cost_slopes, slopes) = slopes.split_at_mut(lanes);
+        let (usage_slopes, slopes) = slopes.split_at_mut(lanes);
+        let (multiplier_slopes, remaining_slopes) = slopes.split_at_mut(lanes);
         let regularity = layer.linearise_batch(
-            queries,
+            Queries {
+                contexts: step.contexts,
+                multipliers: &exchange.multipliers,
+                remaining: &self.available,
+            },
             LinearSteps {
-                actions: &mut self.actions[start..end],
+                actions: &mut self.actions[step.index * lanes..][..lanes],
                 usages: &mut self.usages,
-                cost_slopes: &mut self.cost_slopes[start..end],
-                usage_slopes: &mut self.usage_slopes[start..end],
-                multiplier_slopes: &mut self.multiplier_slopes[start..end],
-                remaining_slopes: &mut self.remaining_slopes[start..end],
+                cost_slopes,
+                usage_slopes,
+                multiplier_slopes,
+                remaining_slopes,
             },
         )?;
         match regularity {
             Regularity::Regular => result.counts.exact += self.batch as u64,
-            Regularity::Irregular => {
-                let dimensions = Dimensions {
-                    actions: 1,
-                    budgets: 1,
-                    context: self.context,
-                };
-                for row in 0..self.batch {
-                    let exactness = layer
-                        .exactness(queries.row(row, dimensions))
-                        .map_err(|status| step.unsolved(status))?;
-                    result.counts.add(exactness);
-                }
-            }
+            Regularity::Irregular => self.count(layer, step, &exchange.multipliers, result)?,
         }
         for (b, used) in remaining.iter_mut().zip(S::as_simd_f64s(&self.usages).0) {
             *b = simd.sub_f64s(*b, *used);
+        }
+        Ok(())
+    }
+
+    /// Says of each episode how exact its derivatives are.
+    #[cold]
+    fn count(
+        &self,
+        layer: &dyn ClosedForm,
+        step: Step<'_>,
+        multipliers: &[f64],
+        result: &mut BatchResult,
+    ) -> Result<(), Error> {
+        let queries = Queries {
+            contexts: step.contexts,
+            multipliers,
+            remaining: &self.available,
+        };
+        let dimensions = Dimensions {
+            actions: 1,
+            budgets: 1,
+            context: self.context,
+        };
+        for row in 0..self.batch {
+            let exactness = layer
+                .exactness(queries.row(row, dimensions))
+                .map_err(|status| step.unsolved(status))?;
+            result.counts.add(exactness);
         }
         Ok(())
     }
@@ -123,15 +133,16 @@ impl ClosedSteps {
     /// Takes a step back: from `p` after it to `dL/dλ` and to `p` before it, without what flows through the price.
     #[inline(always)]
     pub(super) fn pull<S: Simd>(&self, simd: S, step: usize, exchange: &mut Exchange) {
-        let steps = step * self.lanes..(step + 1) * self.lanes;
         let weights = S::as_simd_f64s(&self.weights).0;
-        let cost_slopes = S::as_simd_f64s(&self.cost_slopes[steps.clone()]).0;
-        let usage_slopes = S::as_simd_f64s(&self.usage_slopes[steps.clone()]).0;
-        let multiplier_slopes = S::as_simd_f64s(&self.multiplier_slopes[steps.clone()]).0;
-        let remaining_slopes = S::as_simd_f64s(&self.remaining_slopes[steps]).0;
+        let count = weights.len();
+        let slopes = S::as_simd_f64s(&self.slopes).0;
+        let (cost_slopes, slopes) = slopes[4 * step * count..][..4 * count].split_at(count);
+        let (usage_slopes, slopes) = slopes.split_at(count);
+        let (multiplier_slopes, remaining_slopes) = slopes.split_at(count);
         let in_multipliers = S::as_mut_simd_f64s(&mut exchange.multipliers).0;
         let prices = S::as_mut_simd_f64s(&mut exchange.prices).0;
-        for i in 0..weights.len() {
+        let (in_multipliers, prices) = (&mut in_multipliers[..count], &mut prices[..count]);
+        for i in 0..count {
             let spent = simd.mul_f64s(usage_slopes[i], prices[i]);
             let q = simd.sub_f64s(simd.mul_f64s(weights[i], cost_slopes[i]), spent);
             in_multipliers[i] = simd.mul_f64s(q, multiplier_slopes[i]);

@@ -24,9 +24,18 @@ pub(super) fn rows_mut<S: Simd, const B: usize>(table: &mut [f64]) -> &mut [Row<
 /// The widths of tiles; a product takes as many of each as there are columns for, the widest first.
 const TILES: [usize; 6] = [10, 5, 4, 3, 2, 1];
 
-/// The widest tile whose sums fit into the registers beside a row, a weight and one to spare.
+/// The widest tile whose sums fit into the registers beside a row and a weight.
 const fn widest_tile<S: Simd, const B: usize>() -> usize {
-    (S::REGISTER_COUNT - 2 - B) / B
+    (S::REGISTER_COUNT - 1 - B) / B
+}
+
+/// Instead of a number of rows: not known before the program runs.
+const ANY: usize = 0;
+
+/// The number of rows as the compiler knows it: `N`, or as many as there are.
+#[inline(always)]
+fn known<const N: usize, T>(rows: &[T]) -> &[T] {
+    if N == ANY { rows } else { &rows[..N] }
 }
 
 /// Packs a matrix for [`product`], tile after tile of its columns, each row by row. Element `(i, j)` is at `i · strides.0 + j ·
@@ -55,8 +64,10 @@ pub(super) fn pack<S: Simd, const B: usize>(
 }
 
 /// `out[j] = finish(begin(before[j]) + Σ_i weights[i][j] x[i], before[j], v)` for each vector `v` of one block at one step.
+///
+/// The paper's sizes, ten rows and `FEW` rows, have loops of their own, whose ends the compiler knows.
 #[inline(always)]
-pub(super) fn product<S: Simd, const B: usize, T>(
+pub(super) fn product<S: Simd, const B: usize, const FEW: usize, T>(
     simd: S,
     packed: &[f64],
     x: &[Row<S, B>],
@@ -65,19 +76,20 @@ pub(super) fn product<S: Simd, const B: usize, T>(
     begin: impl Fn(&T) -> S::f64s,
     finish: impl Fn(S::f64s, &T, usize) -> S::f64s,
 ) {
-    let mut columns = Columns {
+    let columns = Columns {
         simd,
         packed,
         x,
         before,
         out,
     };
-    columns.add::<10>(&begin, &finish);
-    columns.add::<5>(&begin, &finish);
-    columns.add::<4>(&begin, &finish);
-    columns.add::<3>(&begin, &finish);
-    columns.add::<2>(&begin, &finish);
-    columns.add::<1>(&begin, &finish);
+    if x.len() == 10 {
+        columns.add_all::<10>(begin, finish);
+    } else if x.len() == FEW {
+        columns.add_all::<FEW>(begin, finish);
+    } else {
+        columns.add_all::<ANY>(begin, finish);
+    }
 }
 
 /// The columns of a product that are still to be done.
@@ -90,15 +102,30 @@ struct Columns<'a, S: Simd, const B: usize, T> {
 }
 
 impl<S: Simd, const B: usize, T> Columns<'_, S, B, T> {
+    /// Does all columns, for `I` rows.
+    #[inline(always)]
+    fn add_all<const I: usize>(
+        mut self,
+        begin: impl Fn(&T) -> S::f64s,
+        finish: impl Fn(S::f64s, &T, usize) -> S::f64s,
+    ) {
+        self.add::<I, 10>(&begin, &finish);
+        self.add::<I, 5>(&begin, &finish);
+        self.add::<I, 4>(&begin, &finish);
+        self.add::<I, 3>(&begin, &finish);
+        self.add::<I, 2>(&begin, &finish);
+        self.add::<I, 1>(&begin, &finish);
+    }
+
     /// Does tiles of `J` columns as long as there are so many.
     #[inline(always)]
-    fn add<const J: usize>(
+    fn add<const I: usize, const J: usize>(
         &mut self,
         begin: &impl Fn(&T) -> S::f64s,
         finish: &impl Fn(S::f64s, &T, usize) -> S::f64s,
     ) {
         while J <= const { widest_tile::<S, B>() } && self.out.len() >= J {
-            let (weights, packed) = self.packed.split_at(J * self.x.len());
+            let (weights, packed) = self.packed.split_at(J * known::<I, _>(self.x).len());
             let (before, later) = self.before.split_at(J);
             let (out, rest) = std::mem::take(&mut self.out).split_at_mut(J);
             (self.packed, self.before, self.out) = (packed, later, rest);
@@ -106,7 +133,7 @@ impl<S: Simd, const B: usize, T> Columns<'_, S, B, T> {
             for a in 0..J {
                 sums[a] = [begin(&before[a]); B];
             }
-            tile::<S, B, J>(self.simd, weights, self.x, &mut sums);
+            tile::<S, B, I, J>(self.simd, weights, self.x, &mut sums);
             for a in 0..J {
                 for v in 0..B {
                     out[a][v] = finish(sums[a][v], &before[a], v);
@@ -125,19 +152,23 @@ pub(super) fn column<S: Simd, const B: usize>(
     x: &[Row<S, B>],
 ) -> Row<S, B> {
     let mut sums = [[simd.splat_f64s(bias); B]; 1];
-    tile::<S, B, 1>(simd, weights, x, &mut sums);
+    if x.len() == 10 {
+        tile::<S, B, 10, 1>(simd, weights, x, &mut sums);
+    } else {
+        tile::<S, B, ANY, 1>(simd, weights, x, &mut sums);
+    }
     sums[0]
 }
 
 /// Adds up one tile. A small one has two of each sum, so that none waits for the last.
 #[inline(always)]
-fn tile<S: Simd, const B: usize, const J: usize>(
+fn tile<S: Simd, const B: usize, const I: usize, const J: usize>(
     simd: S,
     weights: &[f64],
     x: &[Row<S, B>],
     sums: &mut [Row<S, B>; J],
 ) {
-    let weights = weights.as_chunks::<J>().0;
+    let (weights, x) = (known::<I, _>(weights.as_chunks::<J>().0), known::<I, _>(x));
     if J * B > 6 {
         let (weight_pairs, last_weights) = weights.as_chunks::<2>();
         let (x_pairs, last_x) = x.as_chunks::<2>();
@@ -182,6 +213,25 @@ fn accumulate<S: Simd, const B: usize, const J: usize>(
     }
 }
 
+/// Some rows of every step of a table.
+pub(super) struct Rows<'a, S: Simd, const B: usize> {
+    pub(super) table: &'a [Row<S, B>],
+    /// Rows of a step.
+    pub(super) stride: usize,
+    /// The first one wanted.
+    pub(super) first: usize,
+}
+
+impl<S: Simd, const B: usize> Rows<'_, S, B> {
+    /// From the `i`-th wanted row on, step by step; of each step at least the rows that are left of it. (An episode of one step
+    /// has no priced one.)
+    #[inline(always)]
+    fn from(&self, i: usize) -> impl Iterator<Item = &[Row<S, B>]> {
+        let table = self.table.get(self.first + i..).unwrap_or_default();
+        table.chunks(self.stride)
+    }
+}
+
 /// `matrix[i][j] = Σ x[i] · y[j]` over all steps and lanes, and `bias[j] = Σ y[j]`: the gradients of a layer.
 ///
 /// A tile has about ten sums, so that none waits for the last: several rows by five columns, one row by ten, or more rows by
@@ -189,8 +239,8 @@ fn accumulate<S: Simd, const B: usize, const J: usize>(
 #[inline(always)]
 pub(super) fn contraction<S: Simd, const B: usize>(
     simd: S,
-    x: &[Row<S, B>],
-    y: &[Row<S, B>],
+    x: &Rows<'_, S, B>,
+    y: &Rows<'_, S, B>,
     matrix: &mut [f64],
     bias: &mut [f64],
 ) {
@@ -237,23 +287,23 @@ pub(super) fn contraction<S: Simd, const B: usize>(
     }
     let mut j = 0;
     while j + 10 <= outputs {
-        totals::<S, B, 10>(simd, y, outputs, j, bias);
+        totals::<S, B, 10>(simd, y, j, bias);
         j += 10;
     }
     while j + 2 <= outputs {
-        totals::<S, B, 2>(simd, y, outputs, j, bias);
+        totals::<S, B, 2>(simd, y, j, bias);
         j += 2;
     }
     if j < outputs {
-        totals::<S, B, 1>(simd, y, outputs, j, bias);
+        totals::<S, B, 1>(simd, y, j, bias);
     }
 }
 
 /// The sums of a contraction.
 struct Sums<'a, S: Simd, const B: usize> {
     simd: S,
-    x: &'a [Row<S, B>],
-    y: &'a [Row<S, B>],
+    x: &'a Rows<'a, S, B>,
+    y: &'a Rows<'a, S, B>,
     inputs: usize,
     outputs: usize,
     matrix: &'a mut [f64],
@@ -282,12 +332,8 @@ impl<S: Simd, const B: usize> Sums<'_, S, B> {
     fn add<const I: usize, const J: usize>(&mut self, i: usize, j: usize) {
         let simd = self.simd;
         let mut sums = [[simd.splat_f64s(0.0); J]; I];
-        let steps = self
-            .x
-            .chunks_exact(self.inputs)
-            .zip(self.y.chunks_exact(self.outputs));
-        for (x, y) in steps {
-            let (x, y) = (&x[i..][..I], &y[j..][..J]);
+        for (x, y) in self.x.from(i).zip(self.y.from(j)) {
+            let (x, y) = (&x[..I], &y[..J]);
             for v in 0..B {
                 for a in 0..I {
                     for b in 0..J {
@@ -307,16 +353,10 @@ impl<S: Simd, const B: usize> Sums<'_, S, B> {
 
 /// Fills `J` entries of the bias, from `j` on.
 #[inline(always)]
-fn totals<S: Simd, const B: usize, const J: usize>(
-    simd: S,
-    y: &[Row<S, B>],
-    outputs: usize,
-    j: usize,
-    bias: &mut [f64],
-) {
+fn totals<S: Simd, const B: usize, const J: usize>(simd: S, y: &Rows<'_, S, B>, j: usize, bias: &mut [f64]) {
     let mut sums = [simd.splat_f64s(0.0); J];
-    for y in y.chunks_exact(outputs) {
-        let y = &y[j..][..J];
+    for y in y.from(j) {
+        let y = &y[..J];
         for v in 0..B {
             for b in 0..J {
                 sums[b] = simd.add_f64s(sums[b], y[b][v]);

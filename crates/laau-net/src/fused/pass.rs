@@ -15,8 +15,8 @@
 use laau_core::{Differentiate, Dimensions, Episodes, GradientCounts};
 use pulp::{Simd, WithSimd};
 
-use super::kernel::{Row, column, contraction, pack, product, rows, rows_mut};
-use super::workspace::{Step, Workspace};
+use super::kernel::{Row, Rows, column, contraction, pack, product, rows, rows_mut};
+use super::workspace::{Layer, Step, Workspace};
 use crate::engine::BatchResult;
 use crate::error::Error;
 use crate::features::{base_constants, budget_feature, budget_features};
@@ -71,14 +71,17 @@ impl Pass<'_> {
         let lanes = work.blocks * work.width;
         for lane in 0..lanes {
             let episode = self.episodes.get(self.batch[lane.min(work.batch - 1)]);
-            let contexts = work.contexts.chunks_exact_mut(lanes * context);
+            let contexts: &mut [f64] = &mut work.contexts;
+            let mut at = lane * context;
             if context == 1 {
-                for (value, out) in episode.contexts().iter().zip(contexts) {
-                    out[lane] = *value;
+                for value in episode.contexts() {
+                    contexts[at] = *value;
+                    at += lanes;
                 }
             } else {
-                for (values, out) in episode.contexts().chunks_exact(context).zip(contexts) {
-                    out[lane * context..][..context].copy_from_slice(values);
+                for values in episode.contexts().chunks_exact(context) {
+                    contexts[at..][..context].copy_from_slice(values);
+                    at += lanes * context;
                 }
             }
             let (block, lane) = (lane / work.width, lane % work.width);
@@ -86,7 +89,7 @@ impl Pass<'_> {
                 work.exchange.remaining[(block * m + i) * work.width + lane] = *budget;
             }
         }
-        work.inputs.fill(self.model, &work.contexts);
+        work.inputs.fill(self.model, &work.contexts, &mut work.tape);
         let last = work.layers.len() - 1;
         for (index, layer) in work.layers.iter_mut().enumerate() {
             let matrix = layer.matrix(&self.model.parameters);
@@ -110,212 +113,265 @@ impl Pass<'_> {
     #[inline(always)]
     fn forward<S: Simd, const B: usize>(&mut self, simd: S, result: &mut BatchResult) -> Result<(), Error> {
         let dimensions = self.model.spec.dimensions;
-        for index in 0..self.workspace.horizon {
-            if index + 1 < self.workspace.horizon {
-                self.price::<S, B>(simd, index);
+        let m = dimensions.budgets;
+        let work = &mut *self.workspace;
+        let network = Network::new(self.model, &work.layers, &work.inputs.normalisation);
+        let lanes = work.blocks * work.width;
+        let mut tape = rows_mut::<S, B>(&mut work.tape);
+        let contexts: &[f64] = &work.contexts;
+        for index in 0..work.horizon {
+            let exchange = &mut work.exchange;
+            if index + 1 < work.horizon {
+                let mut budgets = rows::<S, B>(&exchange.remaining);
+                let mut prices = rows_mut::<S, B>(&mut exchange.multipliers);
+                for _ in 0..work.blocks {
+                    let (of_block, rest) = tape.split_at_mut(work.tape_rows);
+                    let (budgets_of_block, budgets_after) = budgets.split_at(m);
+                    let (prices_of_block, prices_after) = prices.split_at_mut(m);
+                    (tape, budgets, prices) = (rest, budgets_after, prices_after);
+                    let steps_left = work.horizon - 1 - index;
+                    network.price::<S, B>(simd, steps_left, of_block, budgets_of_block, prices_of_block);
+                }
             } else {
-                self.workspace.exchange.multipliers.fill(0.0);
+                exchange.multipliers.fill(0.0);
             }
-            let work = &mut *self.workspace;
-            let lanes = work.blocks * work.width;
-            let step = Step::new(index, dimensions, lanes, &work.contexts, &work.limits);
+            let step = Step::new(index, dimensions, lanes, contexts, &work.limits);
             match (&mut work.closed, self.solver.closed_form()) {
-                (Some(steps), Some(layer)) => steps.play(simd, layer, step, &mut work.exchange, result)?,
-                _ => work.general.play(self.solver, step, &mut work.exchange, result)?,
+                (Some(steps), Some(layer)) => steps.play(simd, layer, step, exchange, result)?,
+                _ => work.general.play(self.solver, step, exchange, result)?,
             }
         }
-        let work = &mut *self.workspace;
         if let (Some(steps), Some(layer)) = (&mut work.closed, self.solver.closed_form()) {
-            result.loss = steps.loss(simd, layer, &work.contexts);
+            result.loss = steps.loss(simd, layer, contexts);
         }
         Ok(())
-    }
-
-    /// The prices of one step.
-    #[inline(always)]
-    fn price<S: Simd, const B: usize>(&mut self, simd: S, step: usize) {
-        let model = self.model;
-        let work = &mut *self.workspace;
-        let (spec, statistics) = (&model.spec, &model.statistics);
-        let (m, width, blocks) = (spec.dimensions.budgets, work.width, work.blocks);
-        let steps_left = work.horizon - 1 - step;
-        let last = work.layers.len() - 1;
-        let zero = simd.splat_f64s(0.0);
-
-        for block in 0..blocks {
-            let at = step * blocks + block;
-            let remaining = &work.exchange.remaining[block * m * width..][..m * width];
-            let features = work.layers[0].inputs * width;
-            let features = &mut work.inputs.features[at * features..][..features];
-            let budgets = rows::<S, B>(remaining);
-            for (j, out) in rows_mut::<S, B>(features)[..budget_features(spec)]
-                .iter_mut()
-                .enumerate()
-            {
-                let (slope, offset) = budget_feature(statistics, m, j, steps_left);
-                let (slope, offset) = (simd.splat_f64s(slope), simd.splat_f64s(offset));
-                for v in 0..B {
-                    out[v] = simd.mul_add_e_f64s(slope, budgets[j % m][v], offset);
-                }
-            }
-            let mut input: &[f64] = features;
-            let (hidden, output) = work.layers.split_at_mut(last);
-            for layer in hidden {
-                let size = layer.outputs * width;
-                let out = &mut layer.outcome[at * size..][..size];
-                product(
-                    simd,
-                    &layer.forward,
-                    rows::<S, B>(input),
-                    &model.parameters[layer.bias.clone()],
-                    rows_mut::<S, B>(out),
-                    |bias| simd.splat_f64s(*bias),
-                    |sum, _, _| simd.max_f64s(sum, zero),
-                );
-                input = out;
-            }
-            let output = &output[0];
-            let input = rows::<S, B>(input);
-            let size = m * width;
-            let prices = &mut work.exchange.multipliers[block * size..][..size];
-            let bases = rows::<S, B>(&work.inputs.bases[at * size..][..size]);
-            let slopes = rows_mut::<S, B>(&mut work.slopes[at * size..][..size]);
-            let budget_slopes = rows_mut::<S, B>(&mut work.budget_slopes[at * size..][..size]);
-            let prices = rows_mut::<S, B>(prices);
-            for i in 0..m {
-                let weights = &output.forward[i * output.inputs..][..output.inputs];
-                let bias = model.parameters[output.bias.start + i];
-                let z = column::<S, B>(simd, weights, bias, input);
-                let (value, slope) = outputs::<S, B>(simd, spec.output, &z);
-                match spec.form {
-                    Form::Plain => {
-                        let base = simd.splat_f64s(statistics.multiplier_scale[i]);
-                        for v in 0..B {
-                            prices[i][v] = simd.mul_f64s(base, value[v]);
-                            slopes[i][v] = simd.mul_f64s(base, slope[v]);
-                        }
-                    }
-                    Form::Residual => {
-                        let (_, least) = base_constants(statistics, i);
-                        let (least, one) = (simd.splat_f64s(least), simd.splat_f64s(1.0));
-                        for v in 0..B {
-                            let b = budgets[i][v];
-                            let inverse = simd.div_f64s(one, simd.max_f64s(b, least));
-                            let base = simd.mul_f64s(bases[i][v], inverse);
-                            let price = simd.mul_f64s(base, value[v]);
-                            let falling = simd.neg_f64s(simd.mul_f64s(price, inverse));
-                            prices[i][v] = price;
-                            slopes[i][v] = simd.mul_f64s(base, slope[v]);
-                            budget_slopes[i][v] =
-                                simd.select_f64s(simd.greater_than_f64s(b, least), falling, zero);
-                        }
-                    }
-                }
-            }
-        }
     }
 
     /// Carries the gradient back to the first step, and leaves every layer's deltas behind.
     #[inline(always)]
     fn backward<S: Simd, const B: usize>(&mut self, simd: S, result: &mut BatchResult) -> Result<(), Error> {
         let dimensions = self.model.spec.dimensions;
+        let m = dimensions.budgets;
+        let work = &mut *self.workspace;
+        let network = Network::new(self.model, &work.layers, &work.inputs.normalisation);
+        let lanes = work.blocks * work.width;
+        let tape = rows::<S, B>(&work.tape);
+        let deltas = rows_mut::<S, B>(&mut work.deltas);
+        let exchange = &mut work.exchange;
         // What the forward pass left in the padding must not reach the weights.
-        self.workspace.exchange.multipliers.fill(0.0);
-        self.workspace.exchange.prices.fill(0.0);
-        for index in (0..self.workspace.horizon).rev() {
-            let work = &mut *self.workspace;
+        exchange.multipliers.fill(0.0);
+        exchange.prices.fill(0.0);
+        for index in (0..work.horizon).rev() {
             if let Some(steps) = &work.closed {
-                steps.pull(simd, index, &mut work.exchange);
+                steps.pull(simd, index, exchange);
             } else {
-                let lanes = work.blocks * work.width;
                 let step = Step::new(index, dimensions, lanes, &work.contexts, &work.limits);
-                work.general.pull(self.solver, step, &mut work.exchange, result)?;
+                work.general.pull(self.solver, step, exchange, result)?;
             }
-            if index + 1 < work.horizon {
-                self.unprice::<S, B>(simd, index);
+            if index + 1 == work.horizon {
+                continue;
+            }
+            let mut gradients = rows::<S, B>(&exchange.multipliers);
+            let mut prices = rows_mut::<S, B>(&mut exchange.prices);
+            for block in 0..work.blocks {
+                let at = index * work.blocks + block;
+                let (gradients_of_block, gradients_after) = gradients.split_at(m);
+                let (prices_of_block, prices_after) = prices.split_at_mut(m);
+                (gradients, prices) = (gradients_after, prices_after);
+                network.unprice::<S, B>(
+                    simd,
+                    work.horizon - 1 - index,
+                    &tape[at * work.tape_rows..][..work.tape_rows],
+                    &mut deltas[at * work.delta_rows..][..work.delta_rows],
+                    gradients_of_block,
+                    prices_of_block,
+                );
             }
         }
         Ok(())
-    }
-
-    /// From the gradient in the prices of one step to the gradient in its budgets.
-    #[inline(always)]
-    fn unprice<S: Simd, const B: usize>(&mut self, simd: S, step: usize) {
-        let work = &mut *self.workspace;
-        let (spec, statistics) = (&self.model.spec, &self.model.statistics);
-        let (m, width, blocks) = (spec.dimensions.budgets, work.width, work.blocks);
-        let steps_left = work.horizon - 1 - step;
-        let last = work.layers.len() - 1;
-        let zero = simd.splat_f64s(0.0);
-        for block in 0..blocks {
-            let at = step * blocks + block;
-            let size = m * width;
-            let slopes = rows::<S, B>(&work.slopes[at * size..][..size]);
-            let budget_slopes = rows::<S, B>(&work.budget_slopes[at * size..][..size]);
-            let prices = rows_mut::<S, B>(&mut work.exchange.prices[block * size..][..size]);
-            let deltas = rows_mut::<S, B>(&mut work.layers[last].deltas[at * size..][..size]);
-            let gradients = rows::<S, B>(&work.exchange.multipliers[block * size..][..size]);
-            for i in 0..m {
-                let gradient = gradients[i];
-                for v in 0..B {
-                    deltas[i][v] = simd.mul_f64s(gradient[v], slopes[i][v]);
-                }
-                if spec.form == Form::Residual {
-                    for v in 0..B {
-                        prices[i][v] = simd.mul_add_e_f64s(gradient[v], budget_slopes[i][v], prices[i][v]);
-                    }
-                }
-            }
-            for index in (1..=last).rev() {
-                let (before, after) = work.layers.split_at_mut(index);
-                let (lower, upper) = (&mut before[index - 1], &after[0]);
-                let (size, upper_size) = (lower.outputs * width, upper.outputs * width);
-                product(
-                    simd,
-                    &upper.backward,
-                    rows::<S, B>(&upper.deltas[at * upper_size..][..upper_size]),
-                    rows::<S, B>(&lower.outcome[at * size..][..size]),
-                    rows_mut::<S, B>(&mut lower.deltas[at * size..][..size]),
-                    |_| zero,
-                    |sum, outcome, v| {
-                        let active = simd.greater_than_f64s(outcome[v], zero);
-                        simd.select_f64s(active, sum, zero)
-                    },
-                );
-            }
-            let first = &work.layers[0];
-            let size = first.outputs * width;
-            let deltas = rows::<S, B>(&first.deltas[at * size..][..size]);
-            let columns = first.backward.chunks_exact(first.outputs);
-            for (j, weights) in columns.enumerate() {
-                let delta = column::<S, B>(simd, weights, 0.0, deltas);
-                let (slope, _) = budget_feature(statistics, m, j, steps_left);
-                let slope = simd.splat_f64s(slope);
-                for v in 0..B {
-                    prices[j % m][v] = simd.mul_add_e_f64s(slope, delta[v], prices[j % m][v]);
-                }
-            }
-        }
     }
 
     /// The gradients of all weights.
     #[inline(always)]
     fn contract<S: Simd, const B: usize>(&mut self, simd: S) {
         let work = &*self.workspace;
-        let mut input = &work.inputs.features;
+        let (tape, deltas) = (rows::<S, B>(&work.tape), rows::<S, B>(&work.deltas));
         let mut rest = &mut *self.gradient;
         for layer in &work.layers {
             let (matrix, after) = rest.split_at_mut(layer.inputs * layer.outputs);
             let (bias, after) = after.split_at_mut(layer.outputs);
-            contraction::<S, B>(
-                simd,
-                rows::<S, B>(input),
-                rows::<S, B>(&layer.deltas),
-                matrix,
-                bias,
-            );
-            input = &layer.outcome;
+            let x = Rows {
+                table: tape,
+                stride: work.tape_rows,
+                first: layer.first_input,
+            };
+            let y = Rows {
+                table: deltas,
+                stride: work.delta_rows,
+                first: layer.first_delta,
+            };
+            contraction::<S, B>(simd, &x, &y, matrix, bias);
             rest = after;
+        }
+    }
+}
+
+/// The network of a minibatch, for one block at one step.
+#[derive(Clone, Copy)]
+struct Network<'a> {
+    model: &'a Model,
+    /// All layers but the last, and the last.
+    hidden: &'a [Layer],
+    output: &'a Layer,
+    normalisation: &'a [(f64, f64)],
+}
+
+impl<'a> Network<'a> {
+    #[inline(always)]
+    fn new(model: &'a Model, layers: &'a [Layer], normalisation: &'a [(f64, f64)]) -> Self {
+        let last = layers.len() - 1;
+        Self {
+            model,
+            hidden: &layers[..last],
+            output: &layers[last],
+            normalisation,
+        }
+    }
+
+    /// From the budgets to the prices.
+    #[inline(always)]
+    fn price<S: Simd, const B: usize>(
+        &self,
+        simd: S,
+        steps_left: usize,
+        tape: &mut [Row<S, B>],
+        budgets: &[Row<S, B>],
+        prices: &mut [Row<S, B>],
+    ) {
+        let Self {
+            model,
+            hidden,
+            output,
+            normalisation,
+        } = *self;
+        let (spec, statistics) = (&model.spec, &model.statistics);
+        let m = budgets.len();
+        let zero = simd.splat_f64s(0.0);
+        for j in 0..budget_features(spec) {
+            let (slope, offset) = budget_feature(normalisation[j], m, j, steps_left);
+            let (slope, offset) = (simd.splat_f64s(slope), simd.splat_f64s(offset));
+            let budget = &budgets[if j < m { j } else { j - m }];
+            for v in 0..B {
+                tape[j][v] = simd.mul_add_e_f64s(slope, budget[v], offset);
+            }
+        }
+        let features = hidden.first().unwrap_or(output).inputs;
+        let (mut input, mut rest) = tape.split_at_mut(features);
+        for layer in hidden {
+            let (out, after) = rest.split_at_mut(layer.outputs);
+            product::<S, B, 3, _>(
+                simd,
+                &layer.forward,
+                input,
+                &model.parameters[layer.bias.clone()],
+                out,
+                |bias| simd.splat_f64s(*bias),
+                |sum, _, _| simd.max_f64s(sum, zero),
+            );
+            (input, rest) = (out, after);
+        }
+        let (slopes, rest) = rest.split_at_mut(m);
+        let (budget_slopes, bases) = rest.split_at_mut(m);
+        for i in 0..m {
+            let weights = &output.forward[i * output.inputs..][..output.inputs];
+            let bias = model.parameters[output.bias.start + i];
+            let z = column::<S, B>(simd, weights, bias, input);
+            let (value, slope) = outputs::<S, B>(simd, spec.output, &z);
+            match spec.form {
+                Form::Plain => {
+                    let base = simd.splat_f64s(statistics.multiplier_scale[i]);
+                    for v in 0..B {
+                        prices[i][v] = simd.mul_f64s(base, value[v]);
+                        slopes[i][v] = simd.mul_f64s(base, slope[v]);
+                    }
+                }
+                Form::Residual => {
+                    let (_, least) = base_constants(statistics, i);
+                    let (least, one) = (simd.splat_f64s(least), simd.splat_f64s(1.0));
+                    for v in 0..B {
+                        let b = budgets[i][v];
+                        let inverse = simd.div_f64s(one, simd.max_f64s(b, least));
+                        let base = simd.mul_f64s(bases[i][v], inverse);
+                        let price = simd.mul_f64s(base, value[v]);
+                        let falling = simd.neg_f64s(simd.mul_f64s(price, inverse));
+                        prices[i][v] = price;
+                        slopes[i][v] = simd.mul_f64s(base, slope[v]);
+                        budget_slopes[i][v] =
+                            simd.select_f64s(simd.greater_than_f64s(b, least), falling, zero);
+                    }
+                }
+            }
+        }
+    }
+
+    /// From the gradient in the prices to the gradient in the budgets, by way of all deltas.
+    #[inline(always)]
+    fn unprice<S: Simd, const B: usize>(
+        &self,
+        simd: S,
+        steps_left: usize,
+        tape: &[Row<S, B>],
+        deltas: &mut [Row<S, B>],
+        gradients: &[Row<S, B>],
+        prices: &mut [Row<S, B>],
+    ) {
+        let Self {
+            model,
+            hidden,
+            output,
+            normalisation,
+        } = *self;
+        let m = prices.len();
+        let zero = simd.splat_f64s(0.0);
+        let (inputs, slopes) = tape.split_at(tape.len() - 3 * m);
+        let (mut upper_deltas, mut rest) = deltas.split_at_mut(m);
+        for i in 0..m {
+            for v in 0..B {
+                upper_deltas[i][v] = simd.mul_f64s(gradients[i][v], slopes[i][v]);
+            }
+            if model.spec.form == Form::Residual {
+                let budget_slopes = &slopes[m + i];
+                for v in 0..B {
+                    prices[i][v] = simd.mul_add_e_f64s(gradients[i][v], budget_slopes[v], prices[i][v]);
+                }
+            }
+        }
+        let mut upper = output;
+        for lower in hidden.iter().rev() {
+            let (lower_deltas, after) = rest.split_at_mut(lower.outputs);
+            product::<S, B, 1, _>(
+                simd,
+                &upper.backward,
+                upper_deltas,
+                &inputs[upper.first_input..][..upper.inputs],
+                lower_deltas,
+                |_| zero,
+                |sum, outcome, v| {
+                    let active = simd.greater_than_f64s(outcome[v], zero);
+                    simd.select_f64s(active, sum, zero)
+                },
+            );
+            (upper, upper_deltas, rest) = (lower, lower_deltas, after);
+        }
+        for j in 0..budget_features(&model.spec) {
+            let weights = &upper.backward[j * upper.outputs..][..upper.outputs];
+            let delta = column::<S, B>(simd, weights, 0.0, upper_deltas);
+            let (slope, _) = budget_feature(normalisation[j], m, j, steps_left);
+            let slope = simd.splat_f64s(slope);
+            let price = &mut prices[if j < m { j } else { j - m }];
+            for v in 0..B {
+                price[v] = simd.mul_add_e_f64s(slope, delta[v], price[v]);
+            }
         }
     }
 }

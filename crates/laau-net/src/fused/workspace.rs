@@ -14,9 +14,9 @@ use crate::spec::ModelSpec;
 
 /// Everything that a minibatch of one size needs, allocated once.
 ///
-/// Tables of the network are `step × block × row × lane` over the priced steps; tables between network and layer are `block ×
-/// budget × lane`. Contexts are `step × lane × entry` over all steps. The lanes after the batch, the padding, repeat its last
-/// episode.
+/// Tables of the network are `step × block × row × lane` over the priced steps, all rows of a step side by side; tables between
+/// network and layer are `block × budget × lane`. Contexts are `step × lane × entry` over all steps. The lanes after the batch,
+/// the padding, repeat its last episode.
 pub(super) struct Workspace {
     pub(super) horizon: usize,
     pub(super) batch: usize,
@@ -24,10 +24,14 @@ pub(super) struct Workspace {
     pub(super) width: usize,
     pub(super) blocks: usize,
     pub(super) layers: Vec<Layer>,
+    /// What the way back needs of each step. Its rows: the features, the outputs of all hidden layers after their rectifiers,
+    /// and a row per budget of `dλ/dz`, of `dλ/db`, and of the bases of a residual price before their division by the budget.
+    pub(super) tape: Aligned,
+    pub(super) tape_rows: usize,
+    /// The gradients in the outputs of all layers before their rectifiers, those of the last layer first.
+    pub(super) deltas: Aligned,
+    pub(super) delta_rows: usize,
     pub(super) inputs: BatchInputs,
-    /// `dλ/dz` and `dλ/db`, a row per budget and step.
-    pub(super) slopes: Aligned,
-    pub(super) budget_slopes: Aligned,
     pub(super) contexts: Aligned,
     pub(super) limits: Limits,
     pub(super) exchange: Exchange,
@@ -101,10 +105,10 @@ pub(super) struct Layer {
     /// first layer the latter by rows and of the budget features alone.
     pub(super) forward: Aligned,
     pub(super) backward: Aligned,
-    /// The outputs at all steps, after their rectifiers.
-    pub(super) outcome: Aligned,
-    /// The gradient in the outputs, before their rectifiers.
-    pub(super) deltas: Aligned,
+    /// The first of its inputs on the tape.
+    pub(super) first_input: usize,
+    /// The first of its deltas.
+    pub(super) first_delta: usize,
 }
 
 impl Layer {
@@ -132,10 +136,13 @@ impl Workspace {
         let blocks = batch.div_ceil(width);
         let lanes = blocks * width;
         let table = |rows: usize| Aligned::zeros((horizon - 1) * rows * lanes);
-        let mut start = 0;
+        let sizes = spec.layers();
+        let delta_rows = sizes.iter().map(|(_, outputs)| outputs).sum();
+        let (mut start, mut tape_rows, mut first_delta) = (0, 0, delta_rows);
         let mut layers = Vec::new();
-        for (index, (inputs, outputs)) in spec.layers().into_iter().enumerate() {
+        for (index, (inputs, outputs)) in sizes.into_iter().enumerate() {
             let weights = inputs * outputs;
+            first_delta -= outputs;
             layers.push(Layer {
                 inputs,
                 outputs,
@@ -146,11 +153,14 @@ impl Workspace {
                     0 => budget_features(spec) * outputs,
                     _ => weights,
                 }),
-                outcome: table(outputs),
-                deltas: table(outputs),
+                first_input: tape_rows,
+                first_delta,
             });
             start += weights + outputs;
+            tape_rows += inputs;
         }
+        let first_base = tape_rows + 2 * m;
+        tape_rows += 3 * m;
         let problem = solver.problem();
         let mut reserves = vec![0.0; horizon * m];
         for (step, reserve) in reserves.chunks_exact_mut(m).enumerate() {
@@ -165,9 +175,11 @@ impl Workspace {
             width,
             blocks,
             layers,
-            inputs: BatchInputs::new(spec, horizon, lanes, width),
-            slopes: table(m),
-            budget_slopes: table(m),
+            inputs: BatchInputs::new(spec, horizon, lanes, width, (tape_rows, first_base)),
+            tape: table(tape_rows),
+            tape_rows,
+            deltas: table(delta_rows),
+            delta_rows,
             contexts: Aligned::zeros(horizon * lanes * context),
             exchange: Exchange {
                 remaining: Aligned::zeros(m * lanes),

@@ -6,6 +6,7 @@ mod observer;
 mod offline;
 mod online;
 mod settings;
+mod wake;
 
 use laau_core::{Differentiate, Episodes};
 use serde::{Deserialize, Serialize};
@@ -102,7 +103,7 @@ impl Stepper {
         if !result.loss.is_finite() {
             return Ok(Err(NoStep(format!("the loss is {}", result.loss))));
         }
-        let norm = self.gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
+        let norm = sum_of_squares(&self.gradient).sqrt();
         if !norm.is_finite() {
             return Ok(Err(NoStep(format!("the norm of the gradient is {norm}"))));
         }
@@ -124,13 +125,29 @@ impl Stepper {
         learning_rate: f64,
     ) -> Result<(), NoStep> {
         optimiser.step(&mut model.parameters, &self.gradient, learning_rate);
-        match model.parameters.iter().find(|value| !value.is_finite()) {
-            Some(value) => return Err(NoStep(format!("a weight became {value}"))),
-            None if self.bounded => model.project(),
-            None => {}
+        // A sum is finite only if all of it is; one that only overflows is looked at more closely.
+        if !sum_of_squares(&model.parameters).is_finite()
+            && let Some(value) = model.parameters.iter().find(|value| !value.is_finite())
+        {
+            return Err(NoStep(format!("a weight became {value}")));
+        }
+        if self.bounded {
+            model.project();
         }
         Ok(())
     }
+}
+
+/// Eight sums side by side, so that none waits for the last.
+fn sum_of_squares(values: &[f64]) -> f64 {
+    let (eights, rest) = values.as_chunks::<8>();
+    let mut sums = [0.0; 8];
+    for values in eights {
+        for (sum, value) in sums.iter_mut().zip(values) {
+            *sum += value * value;
+        }
+    }
+    sums.iter().sum::<f64>() + rest.iter().map(|value| value * value).sum::<f64>()
 }
 
 /// Whether a layer failed only because the network's price was NaN or infinite.
