@@ -1,4 +1,5 @@
-//! One minibatch of training (forward, backward through time, Adam) on both engines, by horizon, batch and width.
+//! One minibatch of training (forward, backward through time, Adam) on both engines, by horizon, batch and width; and the
+//! paper's whole training.
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use laau_core::problems::WeightedFairness;
 use laau_core::{Differentiate, StepSolver};
 use laau_kkt::FairnessLayer;
 use laau_net::candle_engine::CandleEngine;
-use laau_net::{Engine, FusedEngine, Model, ModelSpec, Optimiser, OptimiserState, Statistics};
+use laau_net::{Engine, FusedEngine, Model, ModelSpec, Optimiser, OptimiserState, Statistics, Training};
 
 fn layer() -> FairnessLayer {
     FairnessLayer::new(WeightedFairness::paper())
@@ -84,6 +85,37 @@ fn candle(c: &mut Criterion) {
     }
 }
 
+/// The paper's whole training: 5,000 episodes, batches of 10, 80 epochs, that is 40,000 minibatches; then with 1,000 episodes
+/// played after every epoch to find the best.
+fn whole(c: &mut Criterion) {
+    let (train, validation) = (fairness_episodes(5000, 20), fairness_episodes(1000, 20));
+    let untrained = minibatch_model(&mut layer(), &train, 10);
+    let trainer = Training::paper().check().expect("settings in their ranges");
+    let minibatches = trainer.settings().epochs() * train.len() / trainer.settings().batch;
+    let mut group = c.benchmark_group("train/whole");
+    group.throughput(Throughput::Elements(minibatches as u64));
+    for (name, validation) in sweep(&[("plain", None), ("validated", Some(&validation))], 1) {
+        group.bench_function(format!("N=20,{name}"), |b| {
+            b.iter(|| {
+                let mut model = untrained.clone();
+                trainer
+                    .run(&mut model, &layer(), &train, validation, &mut ())
+                    .expect("a training that converges");
+                model
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group! {
+    name = whole_runs;
+    config = Criterion::default()
+        .sample_size(10)
+        .warm_up_time(Duration::from_millis(300))
+        .measurement_time(Duration::from_secs(6));
+    targets = whole
+}
 criterion_group! {
     name = benches;
     config = Criterion::default()
@@ -92,4 +124,4 @@ criterion_group! {
         .measurement_time(Duration::from_secs(1));
     targets = fused, residual, candle
 }
-criterion_main!(benches);
+criterion_main!(benches, whole_runs);

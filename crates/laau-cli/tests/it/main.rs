@@ -8,6 +8,7 @@ mod data;
 mod decide;
 mod experiment;
 mod journal;
+mod learning;
 mod model;
 mod problems;
 mod readme;
