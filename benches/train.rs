@@ -1,6 +1,7 @@
-//! One minibatch of training (forward, backward through time, Adam) on both engines, by horizon, batch and width; and the
-//! paper's whole training.
+//! One minibatch of training (forward, backward through time, Adam) on both engines, by horizon, batch and width; the
+//! paper's whole training; and the multiply-adds that one core could do at best.
 
+use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
@@ -10,6 +11,7 @@ use laau_core::{Differentiate, StepSolver};
 use laau_kkt::FairnessLayer;
 use laau_net::candle_engine::CandleEngine;
 use laau_net::{Engine, FusedEngine, Model, ModelSpec, Optimiser, OptimiserState, Statistics, Training};
+use pulp::{Arch, Simd, WithSimd};
 
 fn layer() -> FairnessLayer {
     FairnessLayer::new(WeightedFairness::paper())
@@ -108,6 +110,44 @@ fn whole(c: &mut Criterion) {
     group.finish();
 }
 
+/// Multiply-adds on registers alone: what one core does at best.
+struct Peak {
+    rounds: u32,
+}
+
+/// Sums that do not wait for each other.
+const SUMS: usize = 12;
+
+impl WithSimd for Peak {
+    /// The operations done, and a number that depends on all of them.
+    type Output = (u64, f64);
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
+        let (factor, term) = (simd.splat_f64s(black_box(0.5)), simd.splat_f64s(black_box(1.0)));
+        let mut sums = [term; SUMS];
+        for _ in 0..self.rounds {
+            for sum in &mut sums {
+                *sum = simd.mul_add_e_f64s(*sum, factor, term);
+            }
+        }
+        let total = sums.iter().map(|sum| simd.reduce_sum_f64s(*sum)).sum();
+        (2 * u64::from(self.rounds) * (SUMS * S::F64_LANES) as u64, total)
+    }
+}
+
+/// Floating-point operations, to hold those of a minibatch against.
+fn peak(c: &mut Criterion) {
+    let rounds = 1000;
+    let (operations, _) = Arch::new().dispatch(Peak { rounds });
+    let mut group = c.benchmark_group("train/peak");
+    group.throughput(Throughput::Elements(operations));
+    group.bench_function("multiply-add", |b| {
+        b.iter(|| Arch::new().dispatch(Peak { rounds }));
+    });
+    group.finish();
+}
+
 criterion_group! {
     name = whole_runs;
     config = Criterion::default()
@@ -122,6 +162,6 @@ criterion_group! {
         .sample_size(20)
         .warm_up_time(Duration::from_millis(300))
         .measurement_time(Duration::from_secs(1));
-    targets = fused, residual, candle
+    targets = fused, residual, candle, peak
 }
 criterion_main!(benches, whole_runs);
