@@ -165,9 +165,14 @@ pub(super) fn distribution(rows: &[EpisodeRow], folder: &Path) -> anyhow::Result
         let layout = dress(Layout::auto_from_plots(&plots))
             .with_title(format!("Utility of single episodes, {}", data_name(&data)))
             .with_y_label("utility per step")
-            .with_y_axis_min(0.0)
             .with_x_tick_rotate(-35.0)
             .with_width(900.0);
+        // Episodes differ by far more than policies do: on a logarithmic axis the few with much to earn do not flatten the boxes.
+        let layout = if of_data.iter().all(|row| row.utility > 0.0) {
+            layout.with_log_y()
+        } else {
+            layout
+        };
         save(
             &render_multiple(plots, layout),
             folder,

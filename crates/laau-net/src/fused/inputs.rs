@@ -17,6 +17,8 @@ pub(super) struct BatchInputs {
     first_base: usize,
     /// What each raw feature is multiplied with, and what is added then.
     pub(super) normalisation: Vec<(f64, f64)>,
+    /// That of the share of steps left, as it stands on the tape: it is the same in every minibatch.
+    written_share: Option<(f64, f64)>,
     readers: Vec<LaneReader<LANES>>,
 }
 
@@ -38,6 +40,7 @@ impl BatchInputs {
             tape_rows,
             first_base,
             normalisation: vec![(0.0, 0.0); spec.feature_len()],
+            written_share: None,
             readers: vec![LaneReader::default(); lanes / LANES],
         }
     }
@@ -49,36 +52,49 @@ impl BatchInputs {
         for (j, out) in self.normalisation.iter_mut().enumerate() {
             *out = normalisation(statistics, j);
         }
-        let (horizon, width, context_len) = (self.horizon, self.width, spec.dimensions.context);
-        let blocks = self.readers.len() * LANES / width;
+        if self.horizon == 1 {
+            return;
+        }
+        let (width, context_len) = (self.width, spec.dimensions.context);
         let first = budget_features(spec);
         let of_contexts = &self.normalisation[first..first + context_len];
-        let of_share = self.normalisation[first + context_len];
-        let mut at = 0;
-        for step in 0..horizon - 1 {
-            let share = share_left(horizon - 1 - step, horizon) * of_share.0 + of_share.1;
-            for _ in 0..blocks {
-                let rows = &mut tape[(at * self.tape_rows + first) * width..][..(context_len + 1) * width];
-                let contexts = &contexts[at * width * context_len..][..width * context_len];
-                let (entries, of_share) = rows.split_at_mut(context_len * width);
-                if let [(slope, offset)] = *of_contexts {
-                    for (out, value) in entries.iter_mut().zip(contexts) {
-                        *out = value * slope + offset;
-                    }
-                } else {
-                    for (entry, (slope, offset)) in of_contexts.iter().enumerate() {
-                        let row = &mut entries[entry * width..][..width];
-                        for (out, context) in row.iter_mut().zip(contexts.chunks_exact(context_len)) {
-                            *out = context[entry] * slope + offset;
-                        }
+        let stride = self.tape_rows * width;
+        // From the first row of contexts on, which is a feature: the last chunk is shorter, but has those.
+        let mut blocks = tape[first * width..].chunks_mut(stride);
+        if let [(slope, offset)] = *of_contexts {
+            for (rows, contexts) in blocks.zip(contexts.chunks_exact(width)) {
+                for (out, value) in rows.iter_mut().zip(contexts) {
+                    *out = value * slope + offset;
+                }
+            }
+        } else {
+            for contexts in contexts.chunks_exact(width * context_len) {
+                let Some(rows) = blocks.next() else { break };
+                for (entry, (slope, offset)) in of_contexts.iter().enumerate() {
+                    let row = &mut rows[entry * width..][..width];
+                    for (out, context) in row.iter_mut().zip(contexts.chunks_exact(context_len)) {
+                        *out = context[entry] * slope + offset;
                     }
                 }
-                of_share.fill(share);
-                at += 1;
             }
+        }
+        let of_share = self.normalisation[first + context_len];
+        if self.written_share != Some(of_share) {
+            self.written_share = Some(of_share);
+            self.fill_shares((first + context_len) * width, of_share, tape);
         }
         if spec.features == Features::History || spec.form == Form::Residual {
             self.fill_from_history(model, contexts, tape);
+        }
+    }
+
+    /// The share of steps left, in every block of each step at the given place.
+    #[cold]
+    fn fill_shares(&self, place: usize, (slope, offset): (f64, f64), tape: &mut [f64]) {
+        let blocks = self.readers.len() * LANES / self.width;
+        for (index, rows) in tape.chunks_exact_mut(self.tape_rows * self.width).enumerate() {
+            let steps_left = self.horizon - 1 - index / blocks;
+            rows[place..][..self.width].fill(share_left(steps_left, self.horizon) * slope + offset);
         }
     }
 

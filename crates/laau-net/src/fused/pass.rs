@@ -71,17 +71,15 @@ impl Pass<'_> {
         let lanes = work.blocks * work.width;
         for lane in 0..lanes {
             let episode = self.episodes.get(self.batch[lane.min(work.batch - 1)]);
-            let contexts: &mut [f64] = &mut work.contexts;
-            let mut at = lane * context;
+            let contexts = &mut work.contexts[lane * context..];
             if context == 1 {
-                for value in episode.contexts() {
-                    contexts[at] = *value;
-                    at += lanes;
+                for (out, value) in contexts.iter_mut().step_by(lanes).zip(episode.contexts()) {
+                    *out = *value;
                 }
             } else {
-                for values in episode.contexts().chunks_exact(context) {
-                    contexts[at..][..context].copy_from_slice(values);
-                    at += lanes * context;
+                let steps = contexts.chunks_mut(lanes * context);
+                for (out, values) in steps.zip(episode.contexts().chunks_exact(context)) {
+                    out[..context].copy_from_slice(values);
                 }
             }
             let (block, lane) = (lane / work.width, lane % work.width);
