@@ -52,12 +52,12 @@ fn best_first(
                     .partition(|(_, spread)| spread.mean >= OFF_THE_AXIS * best);
                 let off: Vec<String> = off
                     .iter()
-                    .map(|(policy, s)| format!("{} {:.3}", policy_name(policy), s.mean))
+                    .map(|(policy, s)| format!("{} {:.2}", policy_name(policy), s.mean))
                     .collect();
                 let note = if off.is_empty() {
                     String::new()
                 } else {
-                    format!("off the axis: {}", off.join(", "))
+                    format!("off axis: {}", off.join(", "))
                 };
                 Panel {
                     horizon,
@@ -245,7 +245,7 @@ fn forest(panels: &[Panel], caption: &str, label: &str, folder: &Path, name: &st
         layouts.push(if note.is_empty() {
             layout
         } else {
-            layout.with_subtitle(note.as_str()).with_subtitle_size(12)
+            layout.with_subtitle(note.as_str()).with_subtitle_size(11)
         });
         plots.push(cell);
     }

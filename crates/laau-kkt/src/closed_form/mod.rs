@@ -108,6 +108,31 @@ fn target(c: f64, multiplier: f64) -> f64 {
     }
 }
 
+/// What the answer and its derivatives begin with.
+struct Start {
+    /// The action without bounds.
+    z: f64,
+    budget_binds: bool,
+    /// The lower of the two upper limits.
+    limit: f64,
+    finite: bool,
+}
+
+#[expect(
+    clippy::needless_bitwise_bool,
+    reason = "no branches, so that loops vectorise"
+)]
+#[inline]
+fn start(upper: f64, c: f64, multiplier: f64, remaining: f64) -> Start {
+    let budget_binds = remaining <= upper;
+    Start {
+        z: target(c, multiplier),
+        budget_binds,
+        limit: if budget_binds { remaining } else { upper },
+        finite: (c < f64::INFINITY) & (multiplier < f64::INFINITY) & (remaining < f64::INFINITY),
+    }
+}
+
 /// One sample's answer, free of branches so that loops over it vectorise.
 struct Sample {
     action: f64,
@@ -123,9 +148,12 @@ struct Sample {
 )]
 #[inline]
 fn forward(lower: f64, upper: f64, c: f64, multiplier: f64, remaining: f64) -> Sample {
-    let budget_binds = remaining <= upper;
-    let limit = if budget_binds { remaining } else { upper };
-    let z = target(c, multiplier);
+    let Start {
+        z,
+        budget_binds,
+        limit,
+        finite,
+    } = start(upper, c, multiplier, remaining);
     let below = z < lower;
     let above = z > limit;
     let action = if below {
@@ -138,7 +166,6 @@ fn forward(lower: f64, upper: f64, c: f64, multiplier: f64, remaining: f64) -> S
     // Stationarity: −c/x + λ + μ − ν_lower + ν_upper = 0.
     let pull = c / action - multiplier;
     let up = if above & (pull > 0.0) { pull } else { 0.0 };
-    let finite = (c < f64::INFINITY) & (multiplier < f64::INFINITY) & (remaining < f64::INFINITY);
     Sample {
         action,
         dual: if budget_binds { up } else { 0.0 },
@@ -162,12 +189,14 @@ struct Derivative {
 )]
 #[inline]
 fn backward(lower: f64, upper: f64, c: f64, multiplier: f64, remaining: f64) -> Derivative {
-    let budget_binds = remaining <= upper;
-    let limit = if budget_binds { remaining } else { upper };
-    let z = target(c, multiplier);
+    let Start {
+        z,
+        budget_binds,
+        limit,
+        finite,
+    } = start(upper, c, multiplier, remaining);
     let inverse = 1.0 / multiplier;
     let free = (z >= lower) & (z <= limit);
-    let finite = (c < f64::INFINITY) & (multiplier < f64::INFINITY) & (remaining < f64::INFINITY);
     Derivative {
         multiplier: if free { -z * inverse } else { 0.0 },
         remaining: if budget_binds & (z > limit) { 1.0 } else { 0.0 },
