@@ -122,6 +122,10 @@ impl WithSimd for Peak {
     /// The operations done, and a number that depends on all of them.
     type Output = (u64, f64);
 
+    #[expect(
+        clippy::inline_always,
+        reason = "SIMD dispatch reaches only what is inlined into the dispatched function"
+    )]
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
         let (factor, term) = (simd.splat_f64s(black_box(0.5)), simd.splat_f64s(black_box(1.0)));

@@ -131,25 +131,44 @@ pub(super) fn rl_vs_laau(rows: &[PolicyRow], folder: &Path) -> anyhow::Result<()
 }
 
 /// Figure 5: how the utility of episodes is distributed.
+///
+/// Episodes differ by far more than policies do: on a logarithmic axis the few with much to earn do not flatten the boxes. It
+/// begins at a tenth of the lowest quartile; what is below is drawn there.
 pub(super) fn distribution(rows: &[EpisodeRow], folder: &Path) -> anyhow::Result<()> {
     for data in distinct(rows, |row| row.data.clone()) {
         let of_data: Vec<&EpisodeRow> = rows.iter().filter(|row| row.data == data).collect();
+        let groups: Vec<(String, Vec<f64>)> = distinct(&of_data, |row| row.policy.clone())
+            .into_iter()
+            .map(|policy| {
+                let of_policy = of_data.iter().filter(|row| row.policy == policy);
+                let mut values: Vec<f64> = of_policy.map(|row| row.utility).collect();
+                values.sort_by(f64::total_cmp);
+                (policy, values)
+            })
+            .collect();
+        let quartiles = |values: &[f64]| (values[(values.len() - 1) / 4], values[(values.len() - 1) * 3 / 4]);
+        let lowest = groups.iter().map(|(_, values)| quartiles(values).0);
+        let floor = lowest.fold(f64::INFINITY, f64::min) / 10.0;
+        let logarithmic = floor > 0.0;
         let mut plot = BoxPlot::new();
         let mut colours = Vec::new();
         let mut outliers: Vec<(f64, f64)> = Vec::new();
-        for (index, policy) in distinct(&of_data, |row| row.policy.clone()).iter().enumerate() {
-            let mut values: Vec<f64> = of_data
-                .iter()
-                .filter(|row| row.policy == *policy)
-                .map(|row| row.utility)
-                .collect();
-            values.sort_by(f64::total_cmp);
-            let (first, third) = (values[(values.len() - 1) / 4], values[(values.len() - 1) * 3 / 4]);
+        let (mut below, mut most) = (0, 0.0_f64);
+        for (index, (policy, values)) in groups.iter().enumerate() {
+            let mut values = values.clone();
+            if logarithmic {
+                below += values.iter().filter(|value| **value < floor).count();
+                for value in &mut values {
+                    *value = value.max(floor);
+                }
+            }
+            let (first, third) = quartiles(&values);
             let reach = 1.5 * (third - first);
             let (low, high) = (first - reach, third + reach);
             let beyond = values.iter().filter(|v| **v < low || **v > high);
             outliers.extend(beyond.map(|v| ((index + 1) as f64, *v)));
-            plot = plot.with_group(policy_name(policy), values.clone());
+            most = values.last().copied().unwrap_or(0.0).max(most);
+            plot = plot.with_group(policy_name(policy), values);
             colours.push(policy_colour(policy));
         }
         let plots: Vec<Plot> = vec![
@@ -162,17 +181,22 @@ pub(super) fn distribution(rows: &[EpisodeRow], folder: &Path) -> anyhow::Result
                     .with_marker_opacity(0.5),
             ),
         ];
-        let layout = dress(Layout::auto_from_plots(&plots))
+        let mut layout = dress(Layout::auto_from_plots(&plots))
             .with_title(format!("Utility of single episodes, {}", data_name(&data)))
             .with_y_label("utility per step")
             .with_x_tick_rotate(-35.0)
             .with_width(900.0);
-        // Episodes differ by far more than policies do: on a logarithmic axis the few with much to earn do not flatten the boxes.
-        let layout = if of_data.iter().all(|row| row.utility > 0.0) {
-            layout.with_log_y()
-        } else {
-            layout
-        };
+        if logarithmic {
+            layout = layout
+                .with_log_y()
+                .with_y_axis_min(floor)
+                .with_y_axis_max(1.2 * most);
+        }
+        if below > 0 {
+            let all: usize = groups.iter().map(|(_, values)| values.len()).sum();
+            let note = format!("{below} of {all} are below {floor:.3}, and drawn there");
+            layout = layout.with_subtitle(note).with_subtitle_size(11);
+        }
         save(
             &render_multiple(plots, layout),
             folder,

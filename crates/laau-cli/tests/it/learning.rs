@@ -8,7 +8,7 @@ use crate::support::Bench;
 fn compare(construction: &str, policies: &str) -> Value {
     let bench = Bench::new();
     bench.stdout(
-        &format!("generate --split 5000,1000,2000 --construction {construction} --quiet -o sets"),
+        &format!("generate --split 5000,1000,2000 --construction {construction} -o sets"),
         "",
     );
     let text = bench.stdout(

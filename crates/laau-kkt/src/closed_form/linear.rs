@@ -123,7 +123,7 @@ struct Rows<S: Simd> {
     regular: S::m64s,
 }
 
-/// The formulas of [`super::forward`] and [`super::backward`].
+/// The formulas of [`super::formulas`].
 #[inline(always)]
 fn linearise<S: Simd>(
     simd: S,

@@ -14,6 +14,7 @@
 //! one of the side on which that constraint does not bind, as the table says, and its exactness is
 //! [`Inexact::WeaklyActive`]. The same is said where two bounds meet: `b = upper` with `z` above, and `b = lower`.
 
+mod formulas;
 mod linear;
 
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use laau_core::{
 };
 use pulp::Arch;
 
+use self::formulas::{backward, forward, target};
 use crate::lengths::expect_length;
 
 /// The weighted-fairness layer in closed form: a few nanoseconds a sample when batched, and no workspace at all.
@@ -97,121 +99,6 @@ const SOLVED: Status = Status::Solved {
     iterations: 0,
     residual: f64::EPSILON,
 };
-
-/// The action without bounds.
-#[inline]
-fn target(c: f64, multiplier: f64) -> f64 {
-    if multiplier == 0.0 {
-        f64::INFINITY
-    } else {
-        c / multiplier
-    }
-}
-
-/// What the answer and its derivatives begin with.
-struct Start {
-    /// The action without bounds.
-    z: f64,
-    budget_binds: bool,
-    /// The lower of the two upper limits.
-    limit: f64,
-    finite: bool,
-}
-
-#[expect(
-    clippy::needless_bitwise_bool,
-    reason = "no branches, so that loops vectorise"
-)]
-#[inline]
-fn start(upper: f64, c: f64, multiplier: f64, remaining: f64) -> Start {
-    let budget_binds = remaining <= upper;
-    Start {
-        z: target(c, multiplier),
-        budget_binds,
-        limit: if budget_binds { remaining } else { upper },
-        finite: (c < f64::INFINITY) & (multiplier < f64::INFINITY) & (remaining < f64::INFINITY),
-    }
-}
-
-/// One sample's answer, free of branches so that loops over it vectorise.
-struct Sample {
-    action: f64,
-    dual: f64,
-    lower_dual: f64,
-    upper_dual: f64,
-    regular: bool,
-}
-
-#[expect(
-    clippy::needless_bitwise_bool,
-    reason = "no branches, so that loops vectorise"
-)]
-#[inline]
-fn forward(lower: f64, upper: f64, c: f64, multiplier: f64, remaining: f64) -> Sample {
-    let Start {
-        z,
-        budget_binds,
-        limit,
-        finite,
-    } = start(upper, c, multiplier, remaining);
-    let below = z < lower;
-    let above = z > limit;
-    let action = if below {
-        lower
-    } else if above {
-        limit
-    } else {
-        z
-    };
-    // Stationarity: −c/x + λ + μ − ν_lower + ν_upper = 0.
-    let pull = c / action - multiplier;
-    let up = if above & (pull > 0.0) { pull } else { 0.0 };
-    Sample {
-        action,
-        dual: if budget_binds { up } else { 0.0 },
-        lower_dual: if below & (pull < 0.0) { -pull } else { 0.0 },
-        upper_dual: if budget_binds { 0.0 } else { up },
-        regular: finite & (c >= 0.0) & (multiplier >= 0.0) & (remaining >= lower),
-    }
-}
-
-/// The derivatives of one sample's action, free of branches.
-struct Derivative {
-    multiplier: f64,
-    remaining: f64,
-    context: f64,
-    regular: bool,
-}
-
-#[expect(
-    clippy::needless_bitwise_bool,
-    reason = "no branches, so that loops vectorise"
-)]
-#[inline]
-fn backward(lower: f64, upper: f64, c: f64, multiplier: f64, remaining: f64) -> Derivative {
-    let Start {
-        z,
-        budget_binds,
-        limit,
-        finite,
-    } = start(upper, c, multiplier, remaining);
-    let inverse = 1.0 / multiplier;
-    let free = (z >= lower) & (z <= limit);
-    Derivative {
-        multiplier: if free { -z * inverse } else { 0.0 },
-        remaining: if budget_binds & (z > limit) { 1.0 } else { 0.0 },
-        context: if free { inverse } else { 0.0 },
-        // Off every kink: `z` strictly between, above or below the bounds, and the bounds apart.
-        regular: finite
-            & (z != lower)
-            & (z != limit)
-            & (remaining != upper)
-            & (c >= 0.0)
-            & (multiplier >= 0.0)
-            & (remaining > lower)
-            & ((multiplier > 0.0) | (c > 0.0)),
-    }
-}
 
 impl StepSolver for FairnessLayer {
     fn problem(&self) -> &dyn SmoothProblem {
