@@ -11,7 +11,7 @@ pub(super) fn target(c: f64, multiplier: f64) -> f64 {
 }
 
 /// What the answer and its derivatives begin with.
-pub(super) struct Start {
+struct Start {
     /// The action without bounds.
     z: f64,
     budget_binds: bool,
@@ -25,7 +25,7 @@ pub(super) struct Start {
     reason = "no branches, so that loops vectorise"
 )]
 #[inline]
-pub(super) fn start(upper: f64, c: f64, multiplier: f64, remaining: f64) -> Start {
+fn start(upper: f64, c: f64, multiplier: f64, remaining: f64) -> Start {
     let budget_binds = remaining <= upper;
     Start {
         z: target(c, multiplier),
