@@ -62,8 +62,12 @@ enum Command {
 }
 
 /// The folder of the workspace: the parent of this package's.
+///
+/// It is the one that `cargo run` names, and only without it the one that this was compiled in: clones that share a target
+/// folder share this binary, too.
 fn workspace_root() -> PathBuf {
-    let package = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let package = std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
     package.parent().map_or(package.clone(), Path::to_path_buf)
 }
 
