@@ -87,14 +87,6 @@ impl Trainer {
         validation: Option<&Episodes>,
         observer: &mut dyn TrainObserver,
     ) -> Result<Trained, Error> {
-        self.check(model, layer, training, validation)?;
-        let mut engine = self
-            .settings
-            .engine
-            .build(layer, &model.spec, self.settings.batch)?;
-        if let Some(bias) = wake(model, &mut *engine, training) {
-            observer.woken(bias);
-        }
         let start = Checkpoint {
             settings: self.settings.clone(),
             data: DataMark::new(training, validation),
@@ -137,10 +129,15 @@ impl Trainer {
         observer: &mut dyn TrainObserver,
     ) -> Result<Trained, Error> {
         self.check(&good.model, layer, training, validation)?;
-        let engine = self
+        let mut engine = self
             .settings
             .engine
             .build(layer, &good.model.spec, self.settings.batch)?;
+        if good.epochs_done() == 0
+            && let Some(bias) = wake(&mut good.model, &mut *engine, training)
+        {
+            observer.woken(bias);
+        }
         let mut run = Run {
             settings: &self.settings,
             stepper: Stepper::new(engine, &good.model, self.settings.gradient_clip),
