@@ -240,13 +240,13 @@ fn read_active_set(
     let mut weak = false;
     for i in 0..work.model.d {
         let x = solution.action[i];
-        let near = options.active_tolerance * (upper[i] - lower[i]);
+        let near = |bound: f64| (x - bound).abs() <= options.active_tolerance * (x.abs() + bound.abs());
         set.bounds[i] = if solution.lower_duals[i] > 0.0 {
             Bound::Lower
         } else if solution.upper_duals[i] > 0.0 {
             Bound::Upper
         } else {
-            weak |= x - lower[i] <= near || upper[i] - x <= near;
+            weak |= near(lower[i]) || near(upper[i]);
             Bound::Free
         };
     }
@@ -256,8 +256,9 @@ fn read_active_set(
         if solution.duals[m] > 0.0 {
             set.budgets.push(m);
         } else {
+            // A smaller budget would move an action off its upper bound; on the lower bound it would only be infeasible.
             let uses = (0..work.model.d)
-                .any(|i| set.bounds[i] == Bound::Free && work.model.jacobian[m * work.model.d + i] != 0.0);
+                .any(|i| set.bounds[i] != Bound::Lower && work.model.jacobian[m * work.model.d + i] != 0.0);
             weak |= uses && remaining - used <= options.active_tolerance * (remaining.abs() + used.abs());
         }
     }
