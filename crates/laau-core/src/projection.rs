@@ -157,6 +157,10 @@ impl Agent for ProjectedAgent<'_> {
     fn projections(&self) -> usize {
         self.count + self.inner.projections()
     }
+
+    fn unconverged(&self) -> usize {
+        self.inner.unconverged()
+    }
 }
 
 #[cfg(test)]

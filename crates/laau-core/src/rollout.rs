@@ -33,6 +33,8 @@ pub struct Rollout {
     pub first_failure: Option<Error>,
     /// How often the named projection acted.
     pub projections: usize,
+    /// Steps whose action was feasible but short of the layer's tolerance.
+    pub unconverged: usize,
 }
 
 impl Rollout {
@@ -230,6 +232,7 @@ pub fn rollout(problem: &dyn Problem, policy: &dyn Policy, episode: &Episode<'_>
         failures: 0,
         first_failure: None,
         projections: 0,
+        unconverged: 0,
     };
     let mut action = vec![0.0; d];
     for step in 0..horizon {
@@ -253,6 +256,7 @@ pub fn rollout(problem: &dyn Problem, policy: &dyn Policy, episode: &Episode<'_>
         }
     }
     result.projections = agent.projections();
+    result.unconverged = agent.unconverged();
     result.remaining = progress.remaining().to_vec();
     Ok(result)
 }

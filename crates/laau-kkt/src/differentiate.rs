@@ -69,7 +69,7 @@ impl InteriorPoint {
             context: vec![0.0; d * context],
             exactness: self.prepare(query, solution),
         };
-        if !solution.status.is_solved() {
+        if !solution.status.is_feasible() {
             return Ok(jacobians);
         }
         let smoothed = jacobians.exactness
@@ -117,10 +117,11 @@ impl InteriorPoint {
 
     /// Reads the active set from a solution and factorises its system.
     fn prepare(&mut self, query: Query<'_>, solution: SolutionRef<'_>) -> Exactness {
-        if !solution.status.is_solved() {
-            return Exactness::Approximate {
-                reason: Inexact::NotSolved,
-            };
+        let not_solved = Exactness::Approximate {
+            reason: Inexact::NotSolved,
+        };
+        if !solution.status.is_feasible() {
+            return not_solved;
         }
         let Self {
             problem,
@@ -154,6 +155,8 @@ impl InteriorPoint {
             (None, true) => Exactness::Approximate {
                 reason: Inexact::WeaklyActive,
             },
+            // Short of the tolerance it is the derivative of a point nearby.
+            (None, false) if !solution.status.is_solved() => not_solved,
             (None, false) => Exactness::Exact,
         }
     }
@@ -300,7 +303,7 @@ impl Differentiate for InteriorPoint {
             expect_length("the context gradient", out, context)?;
         }
         let exactness = self.prepare(query, solution);
-        if !solution.status.is_solved() {
+        if !solution.status.is_feasible() {
             gradient.multiplier.fill(0.0);
             gradient.remaining.fill(0.0);
             if let Some(out) = gradient.context {
