@@ -18,7 +18,7 @@ impl LogUtility {
     /// A problem with the usage matrix `A` (row-major, `budgets × actions`) and the same box for every action.
     ///
     /// # Errors
-    /// [`Error::InvalidProblem`] unless `A` is finite, non-negative and of the right size, and `0 < lower < upper`.
+    /// [`Error::InvalidProblem`] unless `A` is finite, non-negative and of the right size, and `0 < lower ≤ upper`.
     pub fn new(
         actions: usize,
         budgets: usize,
@@ -174,7 +174,7 @@ mod tests {
         check(
             &[1.0, 1.0],
             2.0,
-            "expected finite bounds with lower < upper, found [2, 1] for action 0",
+            "expected finite bounds with lower <= upper, found [2, 1] for action 0",
         );
     }
 }

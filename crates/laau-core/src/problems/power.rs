@@ -37,7 +37,7 @@ impl PowerProvisioning {
     /// One workload per entry of `energy`.
     ///
     /// # Errors
-    /// [`Error::InvalidProblem`] unless energies and intensity are positive and `most_load < lower < upper`.
+    /// [`Error::InvalidProblem`] unless energies and intensity are positive and `most_load < lower ≤ upper`.
     pub fn new(
         energy: Vec<f64>,
         most_load: f64,

@@ -35,7 +35,7 @@ impl VmAllocation {
     /// Any number of resources.
     ///
     /// # Errors
-    /// [`Error::InvalidProblem`] unless `0 ≤ α ≤ 20` and `0 < lower < upper`.
+    /// [`Error::InvalidProblem`] unless `0 ≤ α ≤ 20` and `0 < lower ≤ upper`.
     pub fn new(alpha: f64, lower: Vec<f64>, upper: Vec<f64>) -> Result<Self, Error> {
         let problem = Self { alpha, lower, upper };
         validate_problem(&problem)?;

@@ -28,7 +28,7 @@ impl WeightedFairness {
     /// Another box.
     ///
     /// # Errors
-    /// [`Error::InvalidProblem`] unless `0 < lower < upper`.
+    /// [`Error::InvalidProblem`] unless `0 < lower ≤ upper`.
     pub fn new(lower: f64, upper: f64) -> Result<Self, Error> {
         let problem = Self {
             lower: [lower],
@@ -169,7 +169,8 @@ mod tests {
             WeightedFairness::new(0.0, 40.0).unwrap_err().to_string(),
             "invalid problem `weighted-fairness`: expected a positive lower bound, found 0"
         );
-        assert!(WeightedFairness::new(3.0, 3.0).is_err());
+        assert!(WeightedFairness::new(3.0, 3.0).is_ok());
+        assert!(WeightedFairness::new(3.0, 2.0).is_err());
         assert!(WeightedFairness::new(1.0, f64::INFINITY).is_err());
     }
 }
