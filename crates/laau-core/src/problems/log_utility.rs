@@ -1,4 +1,4 @@
-use super::expect_non_negative;
+use super::{expect_context, expect_magnitude};
 use crate::error::Error;
 use crate::problem::{Dimensions, Problem, SmoothProblem, Structure, validate_problem};
 
@@ -52,6 +52,8 @@ impl LogUtility {
             return Err(invalid(format!("expected a positive lower bound, found {lower}")));
         }
         validate_problem(&problem)?;
+        expect_magnitude(&problem, "bounds", [&lower, &upper])?;
+        expect_magnitude(&problem, "a usage", &problem.matrix)?;
         Ok(problem)
     }
 
@@ -98,7 +100,7 @@ impl Problem for LogUtility {
     }
 
     fn check_context(&self, context: &[f64]) -> Result<(), Error> {
-        expect_non_negative(context)
+        expect_context(context)
     }
 }
 

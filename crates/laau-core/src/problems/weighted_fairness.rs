@@ -1,5 +1,5 @@
 use super::logarithm::ln_normal;
-use super::{expect, expect_non_negative};
+use super::{expect, expect_context, expect_magnitude};
 use crate::error::Error;
 use crate::problem::{Dimensions, Problem, SmoothProblem, Structure, validate_problem};
 
@@ -38,6 +38,7 @@ impl WeightedFairness {
         expect(&problem, lower > 0.0, || {
             format!("expected a positive lower bound, found {lower}")
         })?;
+        expect_magnitude(&problem, "bounds", [&lower, &upper])?;
         Ok(problem)
     }
 
@@ -87,7 +88,7 @@ impl Problem for WeightedFairness {
     }
 
     fn check_context(&self, context: &[f64]) -> Result<(), Error> {
-        expect_non_negative(context)
+        expect_context(context)
     }
 
     fn cost_batch(&self, actions: &[f64], contexts: &[f64], costs: &mut [f64]) {
