@@ -1,4 +1,8 @@
 //! Real numbers without rounding: what the ledger counts in.
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "wide integers are cut into limbs, and mantissas of 53 bits out of them"
+)]
 
 /// A product of a float and a count, exact: `mantissa · 2^(shift − 1074)`.
 ///
@@ -236,6 +240,26 @@ mod tests {
             ceiling(2.0_f64.next_down(), usize::MAX),
             2f64.powi(65).next_down()
         );
+    }
+
+    #[test]
+    fn a_float_covers_a_product_if_and_only_if_it_is_not_below_the_ceiling() {
+        let mut bits = 0x9e37_79b9_7f4a_7c15_u64;
+        for k in 0..100_000 {
+            bits = bits
+                .wrapping_mul(0x5851_f42d_4c95_7f2d)
+                .wrapping_add(0x1405_7b7e_f767_814f);
+            let value = f64::from_bits(bits >> 2);
+            let count = (bits.rotate_left(31) >> (k % 64)) as usize;
+            let product = Product::new(value, count);
+            let ceiling = product.ceiling();
+            let covers = |budget: f64| Exact::new(budget).floor_less(product) >= 0.0;
+            assert!(ceiling.is_infinite() || covers(ceiling), "{count} × {value:e}");
+            assert!(
+                ceiling == 0.0 || !covers(ceiling.next_down()),
+                "{count} × {value:e}"
+            );
+        }
     }
 
     #[test]

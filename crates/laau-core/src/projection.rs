@@ -234,11 +234,11 @@ impl Projection {
 fn between(low: f64, high: f64) -> Option<f64> {
     /// The place of a float among all, or back: floats of one sign are ordered like their bits.
     fn place(bits: i64) -> i64 {
-        bits ^ (((bits >> 63) as u64) >> 1) as i64
+        bits ^ ((bits >> 63) & i64::MAX)
     }
-    let [first, last] = [low, high].map(|x| place(x.to_bits() as i64));
-    let middle = (i128::from(first) + i128::from(last)).div_euclid(2) as i64;
-    (first < middle && middle < last).then(|| f64::from_bits(place(middle) as u64))
+    let [first, last] = [low, high].map(|x| place(x.to_bits().cast_signed()));
+    let middle = i64::midpoint(first, last);
+    (first < middle && middle < last).then(|| f64::from_bits(place(middle).cast_unsigned()))
 }
 
 /// A policy that may ask for more than it can pay, behind the projection; the report counts how often it acted.

@@ -171,11 +171,10 @@ proptest! {
     }
 }
 
-/// What is available must be the exact remainder less the exact reserve, rounded down; the reserve in floats must be the
-/// exact one, rounded up.
+/// What is available must be the exact remainder less the exact reserve, rounded down.
 fn assert_available(budget: f64, spent: f64, least: f64, steps: usize) {
-    let mut ledger = Ledger::new(&[budget]).unwrap();
-    ledger.spend(&[spent]).unwrap();
+    let mut ledger = Ledger::new(&[budget]).expect("a valid budget");
+    ledger.spend(&[spent]).expect("a part of the budget");
     let mut available = [0.0];
     ledger.available(&[least], steps, &mut available);
     let reserve = exact(least) * steps;
