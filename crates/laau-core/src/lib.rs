@@ -7,6 +7,7 @@ pub mod conformance;
 mod dual;
 mod episode;
 mod error;
+mod exact;
 mod hindsight;
 mod ledger;
 mod policy;

@@ -21,6 +21,13 @@ pub(crate) struct Unroll<'a> {
     in_remaining: Vec<f64>,
 }
 
+/// A budget that is used up at a share of the way to what was wanted.
+#[derive(Debug, Clone, Copy)]
+struct Cut {
+    share: f64,
+    resource: usize,
+}
+
 /// One step as it was played.
 #[derive(Debug, Clone, Default)]
 struct Step {
@@ -31,8 +38,10 @@ struct Step {
     /// Whether each entry is strictly within its bounds.
     free: Vec<bool>,
     action: Vec<f64>,
-    /// The share of `wanted` that can be paid, and the budget that says so.
-    cut: Option<(f64, usize)>,
+    /// Where entries stopped before what was wanted, in order.
+    cuts: Vec<Cut>,
+    /// Which of the cuts stopped each entry, if any.
+    cut_of: Vec<Option<usize>>,
     cost: f64,
 }
 
@@ -114,7 +123,8 @@ impl<'a> Unroll<'a> {
     ///
     /// ```text
     ///     q_t = ∂l/∂x_t − (∂g/∂x_t)ᵀ p_{t+1}                             p_t = dL/db_t,  p_{N+1} = 0
-    ///     x   = lower + s w,  g_m(x) = a_m for the budget m that cuts:   ds = (da_m − s ∇g_mᵀ dw) / ∇g_mᵀ w
+    ///     x   = lower + s w for the entries S that a budget m stops, g_m(x) = a_m:
+    ///           ds = (da_m − s ∇_S g_mᵀ dw − ∇_R g_mᵀ dx) / ∇_S g_mᵀ w           R: the entries that stopped before
     ///     p_t = p_{t+1} + (∂x_t/∂b_t)ᵀ q_t                               through a = b − reserve and through the features
     /// ```
     pub(crate) fn backward(
@@ -145,15 +155,25 @@ impl<'a> Unroll<'a> {
                 }
             }
             self.in_remaining.copy_from_slice(&price);
-            if let Some((share, resource)) = step.cut {
-                let row = &self.jacobian[resource * d..][..d];
-                let along: f64 = row.iter().zip(&step.wanted).map(|(j, w)| j * w).sum();
-                let pull: f64 = self.weight.iter().zip(&step.wanted).map(|(q, w)| q * w).sum();
+            // A cut depends on those before it, by the entries that they stopped.
+            for (k, cut) in step.cuts.iter().enumerate().rev() {
+                let row = &self.jacobian[cut.resource * d..][..d];
+                let stopped = |i: &usize| step.cut_of[*i] == Some(k);
+                let along: f64 = (0..d).filter(stopped).map(|i| row[i] * step.wanted[i]).sum();
+                let pull: f64 = (0..d)
+                    .filter(stopped)
+                    .map(|i| self.weight[i] * step.wanted[i])
+                    .sum();
                 // Where the wanted direction uses nothing there is nothing to cut.
                 let rate = if along > 0.0 { pull / along } else { 0.0 };
-                self.in_remaining[resource] += rate;
+                self.in_remaining[cut.resource] += rate;
                 for i in 0..d {
-                    self.weight[i] = share * (self.weight[i] - rate * row[i]);
+                    if step.cut_of[i].is_some_and(|of| of <= k) {
+                        self.weight[i] -= rate * row[i];
+                    }
+                    if stopped(&i) {
+                        self.weight[i] *= cut.share;
+                    }
                 }
             }
             for i in 0..d {
@@ -192,26 +212,55 @@ impl<'a> Unroll<'a> {
         }
     }
 
-    /// Pulls the wanted action along the line to the lower corner until it can be paid from `in_remaining`.
+    /// Makes the wanted action payable from `in_remaining` as the named projection does: all entries set out from the lower
+    /// corner together, and those that use a budget stop where it is used up.
+    fn make_payable(&mut self, step: &mut Step, context: &[f64]) {
+        let d = self.problem.dimensions().actions;
+        step.cuts.clear();
+        step.cut_of.clear();
+        step.cut_of.resize(d, None);
+        while let Some(cut) = self.next_cut(step, context) {
+            let row = &self.jacobian[cut.resource * d..][..d];
+            let moving = |of: &Option<usize>| of.is_none();
+            let uses = row
+                .iter()
+                .zip(&step.cut_of)
+                .any(|(j, of)| *j != 0.0 && moving(of));
+            for (of, slope) in step.cut_of.iter_mut().zip(row) {
+                // Where no entry uses the budget to first order, all stop.
+                if moving(of) && (*slope != 0.0 || !uses) {
+                    *of = Some(step.cuts.len());
+                }
+            }
+            step.cuts.push(cut);
+        }
+    }
+
+    /// Moves the entries that have not stopped as far as can be paid; the budget that stops them, if one does, with the
+    /// Jacobian there.
     ///
     /// Every usage is convex along the line: Newton from the far end comes down to the largest payable share.
-    fn make_payable(&mut self, step: &mut Step, context: &[f64]) {
+    fn next_cut(&mut self, step: &mut Step, context: &[f64]) -> Option<Cut> {
         const MOST_ITERATIONS: usize = 60;
         let Dimensions {
             actions: d,
             budgets: m,
             ..
         } = self.problem.dimensions();
-        let lower = self.problem.lower();
-        let mut share = 1.0_f64;
-        step.cut = None;
+        let from = step.cuts.last().map_or(0.0, |cut| cut.share);
+        let (mut share, mut found) = (1.0_f64, None);
         for _ in 0..MOST_ITERATIONS {
             step.action.clear();
-            step.action
-                .extend(lower.iter().zip(&step.wanted).map(|(l, w)| l + share * w));
+            step.action.extend((0..d).map(|i| {
+                let share = step.cut_of[i].map_or(share, |of| step.cuts[of].share);
+                self.problem.lower()[i] + share * step.wanted[i]
+            }));
             self.problem.usage(&step.action, context, &mut self.usage);
             let over = |usage: &[f64], k: usize| usage[k] - self.in_remaining[k];
-            if share <= 0.0 || (0..m).all(|k| over(&self.usage, k) <= PAYABLE * self.in_remaining[k].abs()) {
+            if share <= from
+                || !step.cut_of.contains(&None)
+                || (0..m).all(|k| over(&self.usage, k) <= PAYABLE * self.in_remaining[k].abs())
+            {
                 break;
             }
             self.problem
@@ -220,21 +269,30 @@ impl<'a> Unroll<'a> {
             for k in 0..m {
                 let over = over(&self.usage, k);
                 if over > 0.0 {
-                    let row = &self.jacobian[k * d..][..d];
-                    let along: f64 = row.iter().zip(&step.wanted).map(|(j, w)| j * w).sum();
+                    let along: f64 = (0..d)
+                        .filter(|i| step.cut_of[*i].is_none())
+                        .map(|i| self.jacobian[k * d + i] * step.wanted[i])
+                        .sum();
+                    // A budget that is used up already is over by a rounding; what does not use it goes on.
                     let to = if along > 0.0 {
-                        (share - over / along).max(0.0)
+                        (share - over / along).max(from)
+                    } else if over > PAYABLE * self.in_remaining[k].abs() {
+                        from
                     } else {
-                        0.0
+                        share
                     };
                     if to < next {
                         next = to;
-                        step.cut = Some((next, k));
+                        found = Some(Cut {
+                            share: next,
+                            resource: k,
+                        });
                     }
                 }
             }
             share = next;
         }
+        found
     }
 }
 
@@ -256,8 +314,8 @@ fn sigmoid(z: f64) -> f64 {
 mod tests {
     use super::*;
     use crate::rl::network::Shape;
-    use laau_core::Problem;
     use laau_core::problems::{LogUtility, WeightedFairness, Wireless};
+    use laau_core::{Problem, Projection};
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
@@ -284,6 +342,37 @@ mod tests {
         }
     }
 
+    /// What is trained must be what is deployed: every action is the one to which the named projection pulls.
+    fn assert_plays_the_projection(problem: &dyn SmoothProblem, unroll: &Unroll<'_>, episode: &Episode<'_>) {
+        let mut projection = Projection::new(problem);
+        let mut remaining = episode.budgets().to_vec();
+        let (mut reserve, mut least) = (remaining.clone(), remaining.clone());
+        problem.least_usage(&mut least);
+        for (t, step) in unroll.steps.iter().enumerate() {
+            problem.reserve(episode.horizon() - 1 - t, &mut reserve);
+            // Plain floats may fall short of the least usage by a last bit; only a ledger is exact.
+            let available: Vec<f64> = (0..least.len())
+                .map(|k| (remaining[k] - reserve[k]).max(least[k]))
+                .collect();
+            let mut action: Vec<f64> = (problem.lower().iter().zip(&step.wanted))
+                .map(|(l, w)| l + w)
+                .collect();
+            projection.apply(problem, episode.context(t), &available, &mut action);
+            for (found, expected) in step.action.iter().zip(&action) {
+                assert!(
+                    (found - expected).abs() <= 1e-9 * (1.0 + expected.abs()),
+                    "step {t}: {:?} in training, {action:?} in service",
+                    step.action
+                );
+            }
+            let mut usage = vec![0.0; remaining.len()];
+            problem.usage(&step.action, episode.context(t), &mut usage);
+            for (remaining, usage) in remaining.iter_mut().zip(usage) {
+                *remaining -= usage;
+            }
+        }
+    }
+
     /// Compares the derivative over a whole episode with central differences; returns how often a budget cut the action.
     fn check(problem: &dyn SmoothProblem, share: &[f64], scale: f64, seed: u64) -> usize {
         const HORIZON: usize = 7;
@@ -297,7 +386,8 @@ mod tests {
         let episode = Episode::new(&contexts, problem.dimensions().context, &budgets).unwrap();
         let mut unroll = Unroll::new(problem, HORIZON);
         unroll.play(&model, &episode, None);
-        let cuts = unroll.steps.iter().filter(|step| step.cut.is_some()).count();
+        let cuts = unroll.steps.iter().filter(|step| !step.cuts.is_empty()).count();
+        assert_plays_the_projection(problem, &unroll, &episode);
         let mut gradient = vec![0.0; model.weights.len()];
         unroll.backward(&model, &episode, 1.0, &mut gradient);
         for i in 0..gradient.len() {
@@ -321,6 +411,8 @@ mod tests {
     fn the_gradient_is_that_of_differences_over_whole_episodes() {
         let fairness = WeightedFairness::paper();
         let several = LogUtility::new(3, 2, vec![1.0, 0.5, 0.0, 0.2, 0.7, 1.0], 0.1, 10.0).unwrap();
+        let matrix = vec![1.0, 1.0, 0.0, 0.0, 0.0, 0.7, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0];
+        let apart = LogUtility::new(4, 3, matrix, 0.1, 10.0).unwrap();
         let bent = Wireless::new(3, 1.0, 8.0).unwrap();
         let (mut cut, mut uncut) = (0, 0);
         for seed in 0..12 {
@@ -328,6 +420,7 @@ mod tests {
                 for cuts in [
                     check(&fairness, &[9.0], 9.0 * scale, seed),
                     check(&several, &[3.0, 3.0], 2.0 * scale, seed),
+                    check(&apart, &[2.0, 3.0, 1.5], 2.0 * scale, seed),
                     check(&bent, &vec![2.0; bent.dimensions().budgets], 1.5 * scale, seed),
                 ] {
                     cut += cuts;

@@ -254,7 +254,7 @@ fn bad_arguments_are_told_with_a_hint() {
     );
     check(
         "decide --lower 50 --policy equal --budget 2500 --horizon 20",
-        "error: invalid problem `weighted-fairness`: expected finite bounds with lower < upper, found [50, 40] for \
+        "error: invalid problem `weighted-fairness`: expected finite bounds with lower <= upper, found [50, 40] for \
          action 0\nhint: see the keys of [problem] in `laau config --default`\n",
     );
     check(
