@@ -15,7 +15,7 @@ mod setting;
 mod shadow_price;
 mod tuning;
 
-pub use avg_lt::{AvgLt, AvgLtOptions};
+pub use avg_lt::{AvgLtOptions, avg_lt};
 pub use ce::{CeOptions, CertaintyEquivalent, FEATURES, Prediction, Predictor, Resolve, Rule};
 pub use cr_pursuit::{CrPursuit, CrPursuitOptions, Ratio};
 pub use dp::{Chain, DpOptions, DynamicProgram, Memory};

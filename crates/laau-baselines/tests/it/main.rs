@@ -13,5 +13,7 @@ mod network;
 mod optimum;
 mod policies;
 mod resolve;
+mod scalar;
+mod several_budgets;
 mod strong;
 mod workload;
