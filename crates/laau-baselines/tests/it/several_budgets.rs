@@ -1,10 +1,14 @@
 //! Several budgets: what cannot be paid is decided by the layer or the nearest action, never by the line to the lower corner.
 
 use laau_baselines::{
-    AvgLtOptions, DualDescent, DualDescentParameters, Mirror, PriceScale, Setting, Start, avg_lt,
+    AvgLtOptions, DualDescent, DualDescentParameters, EndToEnd, Mirror, PriceScale, RlOptions, RlParameters,
+    Setting, Start, avg_lt,
 };
 use laau_core::problems::LogUtility;
-use laau_core::{Observation, Policy, Query, Rollout, Solutions, StepSolver, rollout, rollout_all};
+use laau_core::{
+    Differentiate, Observation, Policy, Query, Rollout, Solutions, StepSolver, rollout, rollout_all,
+};
+use rand::RngExt;
 
 use crate::workload::{general, generator, independent, log_utility};
 
@@ -144,4 +148,95 @@ fn descent_spends_a_budget_although_the_other_is_exhausted() {
             assert!((action[1] - 2.0).abs() < 0.05, "{:?}", played.actions);
         }
     }
+}
+
+/// A network that wants the same action whatever it sees.
+fn wants(setting: &Setting, wanted: &[f64]) -> Result<EndToEnd, laau_core::Error> {
+    /// `softplus` is 1 here.
+    const ONE: f64 = 0.541_324_854_612_918_2;
+    let dimensions = setting.problem.dimensions();
+    let (inputs, outputs) = (dimensions.budgets + dimensions.context + 1, wanted.len());
+    let mut weights = vec![0.0; (inputs + 1) + 2 + 2 * outputs];
+    let biases = weights.len() - outputs;
+    weights[biases..].fill(ONE);
+    let model = RlParameters {
+        hidden: 1,
+        weights,
+        budget_scale: vec![1.0; dimensions.budgets],
+        action_scale: wanted.to_vec(),
+    };
+    EndToEnd::new(setting, model)
+}
+
+#[test]
+fn a_network_loses_only_what_the_exhausted_budget_takes() {
+    let policy = wants(&apart(), &[5.0, 5.0]).unwrap();
+    for (available, expected, moved) in [
+        ([20.0, 20.0], [5.0, 5.0], 0),
+        ([0.1, 20.0], [0.1, 5.0], 1),
+        ([2.0, 3.0], [2.0, 3.0], 1),
+        ([0.1, 0.1], [0.1, 0.1], 1),
+    ] {
+        let (mut agent, mut action) = (policy.begin(), [0.0; 2]);
+        agent
+            .decide(&pressed(&[1.0, 1.0], &available), &mut action)
+            .unwrap();
+        for (found, expected) in action.iter().zip(expected) {
+            assert!((found - expected).abs() < 1e-9, "{action:?} of {available:?}");
+        }
+        assert_eq!(agent.projections(), moved, "{available:?}");
+    }
+}
+
+#[test]
+fn no_payable_action_is_nearer_to_what_a_network_wants() {
+    let setting = general(log_utility());
+    let mut rng = generator(32);
+    let distance = |x: &[f64], wanted: &[f64]| -> f64 {
+        let squares = x.iter().zip(wanted).map(|(x, a)| (x - a) * (x - a));
+        squares.sum::<f64>().sqrt()
+    };
+    for _ in 0..20 {
+        let wanted: [f64; 3] = std::array::from_fn(|_| rng.random_range(0.2..14.0));
+        let available = [rng.random_range(0.2..8.0), rng.random_range(0.2..8.0)];
+        let (policy, mut action) = (wants(&setting, &wanted).unwrap(), [0.0; 3]);
+        policy
+            .begin()
+            .decide(&pressed(&[1.0; 3], &available), &mut action)
+            .unwrap();
+        let found = distance(&action, &wanted);
+        let mut usage = [0.0; 2];
+        for _ in 0..2000 {
+            // Around the action found, and anywhere in the box.
+            let reach = if rng.random_bool(0.5) { 0.3 } else { 10.0 };
+            let other = action.map(|x| (x + rng.random_range(-reach..reach)).clamp(0.1, 10.0));
+            setting.problem.usage(&other, &[1.0; 3], &mut usage);
+            if usage[0] <= available[0] && usage[1] <= available[1] {
+                let other_distance = distance(&other, &wanted);
+                assert!(
+                    other_distance >= found - 1e-9,
+                    "{other:?} is nearer to {wanted:?} than {action:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_network_of_several_actions_asks_for_a_projector_that_fits() {
+    let complete = general(log_utility());
+    let without = Setting::new(complete.problem.clone(), complete.solver.clone());
+    let expected = "policy `rl`: expected a projector for 3 actions (`Setting::with_projector`), found none";
+    assert_eq!(wants(&without, &[1.0; 3]).err().unwrap().to_string(), expected);
+    let episodes = independent(&*complete.problem, &mut generator(33), (2, 3), (0.1, 0.3));
+    let unfitted = RlOptions::default().fit(&without, &episodes, &episodes);
+    assert_eq!(unfitted.err().unwrap().to_string(), expected);
+
+    // The layer itself is no projector: its context has no target.
+    let layer: Box<dyn Differentiate> = complete.solver.clone();
+    let error = without.with_projector(layer).err().unwrap();
+    assert_eq!(
+        error.to_string(),
+        "expected 6 values for the projector's context, found 3"
+    );
 }
