@@ -8,6 +8,7 @@ mod dual_descent;
 mod equal;
 mod error;
 mod fair_box;
+mod history;
 mod layer;
 mod opt;
 mod rl;

@@ -9,6 +9,7 @@ mod each_problem;
 mod guarantee;
 mod inventories;
 mod linear_cost;
+mod memory;
 mod network;
 mod optimum;
 mod policies;
