@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::{Error, expect_finite};
 use crate::problem::{Dimensions, Problem, SmoothProblem, Structure};
 
-/// The payable action nearest to a target: `min ½‖x − a‖²` with the box, usage and reserve of another problem.
+/// The payable action nearest to a target: `min ½‖x − a‖²` with the box and the usage of another problem.
 ///
 /// Its context is the target `a` (`d` values) followed by the other problem's context. Any step solver for it projects
 /// with a multiplier of zero, and its pullback in the context is the derivative of the projection in the target.
@@ -84,10 +84,6 @@ impl Problem for Nearest {
 
     fn least_usage(&self, out: &mut [f64]) {
         self.inner.least_usage(out);
-    }
-
-    fn reserve(&self, steps_left: usize, out: &mut [f64]) {
-        self.inner.reserve(steps_left, out);
     }
 
     fn check_context(&self, context: &[f64]) -> Result<(), Error> {

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::policy::{Agent, Observation, Policy};
-use crate::solver::{Query, Solutions, StepSolver};
+use crate::solver::{Query, Solutions, Status, StepSolver};
 
 /// Prices the budgets: an observation to one non-negative multiplier per budget.
 ///
@@ -115,8 +115,9 @@ impl<M: Multiplier, S: StepSolver> Agent for UnrolledAgent<M, S> {
         let solution = self.solution.row(0);
         action.copy_from_slice(solution.action);
         match solution.status {
-            status if status.is_solved() => Ok(()),
-            status => Err(Error::Unsolved {
+            // Short of its tolerance the action is still payable, and the best that is known.
+            Status::Solved { .. } | Status::NotConverged { .. } => Ok(()),
+            status @ (Status::Infeasible { .. } | Status::Invalid { .. }) => Err(Error::Unsolved {
                 step: observation.step,
                 status,
             }),
