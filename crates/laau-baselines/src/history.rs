@@ -18,8 +18,12 @@ impl History {
         history
     }
 
-    /// Adds the contexts of the same episode that have come since the last call.
+    /// Adds the contexts that have come since the last call. Where none have, a step is asked again or an episode begins:
+    /// everything is read from the start.
     pub(crate) fn see(&mut self, observation: &Observation<'_>) {
+        if observation.contexts.len() <= self.read {
+            *self = Self::default();
+        }
         self.entries.resize(observation.context_len, Running::default());
         for context in observation.contexts[self.read..].chunks_exact(observation.context_len) {
             for (running, c) in self.entries.iter_mut().zip(context) {
@@ -78,5 +82,48 @@ impl Running {
     /// The standard deviation.
     pub(crate) fn deviation(&self) -> f64 {
         (self.spread / self.count).max(0.0).sqrt()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn observation(contexts: &[f64]) -> Observation<'_> {
+        Observation {
+            step: contexts.len() / 2 - 1,
+            horizon: 9,
+            contexts,
+            context_len: 2,
+            budgets: &[1.0],
+            remaining: &[1.0],
+            available: &[1.0],
+        }
+    }
+
+    #[test]
+    fn every_entry_has_a_history_of_its_own() {
+        let mut history = History::default();
+        for steps in 1..=4 {
+            history.see(&observation(
+                &[3.0, 0.1, 1.0, 0.2, 2.0, 0.4, 6.0, 0.8][..2 * steps],
+            ));
+        }
+        let first = history.entry(0);
+        assert_eq!((first.count, first.sum, first.last), (4.0, 12.0, 6.0));
+        assert_eq!((first.mean, first.smallest, first.largest), (3.0, 1.0, 6.0));
+        assert!((first.deviation() - 3.5_f64.sqrt()).abs() < 1e-15);
+        assert_eq!((history.entry(1).last, history.entry(1).largest), (0.8, 0.8));
+    }
+
+    #[test]
+    fn a_step_that_is_asked_again_counts_once() {
+        let mut history = History::default();
+        for contexts in [&[1.0, 1.0][..], &[1.0, 1.0, 9.0, 9.0], &[1.0, 1.0, 2.0, 2.0]] {
+            history.see(&observation(contexts));
+        }
+        assert_eq!((history.entry(0).count, history.entry(0).sum), (2.0, 3.0));
+        history.see(&observation(&[5.0, 5.0]));
+        assert_eq!((history.entry(0).count, history.entry(0).sum), (1.0, 5.0));
     }
 }
