@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::policy::{Agent, Observation, Policy};
-use crate::solver::{Query, Solutions, StepSolver};
+use crate::solver::{Query, Solutions, Status, StepSolver};
 
 /// Prices the budgets: an observation to one non-negative multiplier per budget.
 ///

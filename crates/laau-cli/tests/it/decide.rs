@@ -40,7 +40,7 @@ fn each_answer_comes_before_the_next_question() {
 #[test]
 fn policies_with_prices_tell_them() {
     let bench = Bench::new();
-    for policy in ["dgd", "mw", "lyapunov", "avg-lt", "ce"] {
+    for policy in ["dgd", "mw", "avg-lt", "ce"] {
         let arguments = format!("decide --policy {policy} --budget 250 --horizon 20");
         let out = bench.stdout(&arguments, &contexts(&[0.4, 0.6]));
         for (step, line) in out.lines().enumerate() {

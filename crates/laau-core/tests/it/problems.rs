@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use laau_core::problems::{LogUtility, PowerProvisioning, Trading, VmAllocation, WeightedFairness, Wireless};
-use laau_core::{Episodes, conformance, replay};
+use laau_core::{Episodes, Nearest, Problem, SmoothProblem, conformance, replay};
 use rand::RngExt;
 
 #[test]
@@ -52,8 +52,30 @@ fn wireless_trading_and_power_keep_the_contract() {
 }
 
 #[test]
+fn the_nearest_payable_action_is_a_problem_whatever_the_usage() {
+    let inner: [Arc<dyn SmoothProblem>; 5] = [
+        Arc::new(WeightedFairness::paper()),
+        Arc::new(LogUtility::new(3, 2, vec![1.0, 0.0, 0.3, 0.2, 0.9, 0.1], 0.1, 10.0).unwrap()),
+        Arc::new(VmAllocation::server()),
+        Arc::new(Wireless::three_channels()),
+        Arc::new(PowerProvisioning::two_loads()),
+    ];
+    for inner in inner {
+        let d = inner.dimensions().actions;
+        let nearest = Nearest::new(inner);
+        conformance::problem(&nearest, |rng, c| {
+            c[..d].fill_with(|| rng.random_range(-5.0..50.0));
+            c[d..].fill_with(|| rng.random_range(0.2..0.9));
+        });
+        let mut context = vec![0.5; nearest.dimensions().context];
+        context[0] = f64::NAN;
+        let error = nearest.check_context(&context).unwrap_err().to_string();
+        assert_eq!(error, "expected a finite value for the target[0], found NaN");
+    }
+}
+
+#[test]
 fn parameters_and_contexts_outside_the_domain_are_refused() {
-    use laau_core::Problem;
     assert!(VmAllocation::new(-1.0, vec![1.0], vec![2.0]).is_err());
     assert!(VmAllocation::new(2.0, vec![0.0], vec![2.0]).is_err());
     assert!(Wireless::new(3, 0.0, 4.0).is_err());
