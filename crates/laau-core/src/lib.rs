@@ -38,4 +38,4 @@ pub use solver::{
     SolutionMut, SolutionRef, Solutions, Status, StepSolver, check_queries, check_query, infeasible,
     invalid_input,
 };
-pub use unrolled::{Constant, Multiplier, Unrolled};
+pub use unrolled::{Constant, Multiplier, Pricer, Unrolled};

@@ -131,7 +131,7 @@ pub(crate) fn untuned(
                     strength: parameters.number("strength", 2.0)?,
                 },
             };
-            Box::new(CertaintyEquivalent::new(setting, predictor)?.into_policy(setting))
+            Box::new(CertaintyEquivalent::new(setting, predictor)?.into_policy(setting)?)
         }
         unknown => return Err(unknown_policy(unknown)),
     };

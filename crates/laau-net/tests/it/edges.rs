@@ -76,7 +76,7 @@ fn a_layer_short_of_its_tolerance_is_played_flagged_and_counted() {
         let trained = trainer
             .run(&mut model, &*layer, &train, Some(&validation), &mut ())
             .unwrap();
-        assert!(trained.gradients.approximate > 0, "{engine:?}");
+        assert!(trained.summary.gradients.approximate > 0, "{engine:?}");
         let rollouts = play(&model, &*layer, &validation);
         let sum = |of: fn(&laau_core::Rollout) -> usize| rollouts.iter().map(of).sum::<usize>();
         assert_eq!((sum(|r| r.failures), sum(|r| r.violations)), (0, 0));
