@@ -36,9 +36,12 @@ pub fn multiplier(problem: &dyn Problem, multiplier: &dyn Multiplier, episodes: 
             }
         }
     }
-    let mut reused = multiplier.begin();
+    let mut reused = (usize::MAX, multiplier.begin());
     for (index, step, remaining, price) in asked.iter().rev() {
-        for pricer in [&mut reused, &mut multiplier.begin()] {
+        if reused.0 != *index {
+            reused = (*index, multiplier.begin());
+        }
+        for pricer in [&mut reused.1, &mut multiplier.begin()] {
             let again = ask(problem, &mut **pricer, episodes, (*index, *step), remaining);
             assert!(
                 again == *price,
