@@ -13,5 +13,6 @@ mod network;
 mod optimum;
 mod policies;
 mod resolve;
+mod scales;
 mod strong;
 mod workload;
