@@ -4,6 +4,7 @@
 
 mod average;
 mod cone;
+mod degenerate;
 mod descent;
 mod each_problem;
 mod guarantee;
