@@ -2,10 +2,9 @@
 
 use laau_core::{Dimensions, Episode, Error, SmoothProblem};
 
-use super::chain::Chain;
-use super::cholesky;
 use super::horizon::{HorizonOptions, NAME};
-use super::point::Point;
+use super::newton::Newton;
+use super::point::{Point, dot};
 use super::region::Region;
 use crate::error::Error as OwnError;
 
@@ -21,8 +20,7 @@ pub(super) struct Iteration<'a> {
     weight: f64,
     point: Point,
     trial: Point,
-    factored: Factored,
-    direction: Direction,
+    newton: Newton,
 }
 
 /// The point at which an iteration ended well.
@@ -31,31 +29,6 @@ pub(super) struct Found {
     pub(super) cost: f64,
     pub(super) gap: f64,
     pub(super) iterations: usize,
-}
-
-/// A Newton direction; slack to first order.
-struct Direction {
-    rise: Vec<f64>,
-    dual: Vec<f64>,
-    slack: Vec<f64>,
-    at_lower: Vec<f64>,
-    at_upper: Vec<f64>,
-    /// Of the prices and of all usage so far, `N × M`.
-    price: Vec<f64>,
-    usage: Vec<f64>,
-}
-
-/// What the Newton system leaves per step once it is factored. A direction is affine in the barrier parameter `τ`.
-struct Factored {
-    /// `H⁻¹(−∇l − ∇gᵀp)`, `H⁻¹(1/(x−lower) − 1/(upper−x))`, both `N × d`.
-    pull: Vec<f64>,
-    push: Vec<f64>,
-    /// `H⁻¹∇gᵀ`, `N × M × d`.
-    lever: Vec<f64>,
-    /// `∇g pull` and `∇g push`, `N × M` each.
-    usage_pull: Vec<f64>,
-    usage_push: Vec<f64>,
-    chain: Chain,
 }
 
 impl<'a> Iteration<'a> {
@@ -68,12 +41,7 @@ impl<'a> Iteration<'a> {
         region: &'a Region,
     ) -> Self {
         let dimensions = problem.dimensions();
-        let Dimensions {
-            actions: d,
-            budgets: m,
-            ..
-        } = dimensions;
-        let n = episode.horizon();
+        let (n, m) = (episode.horizon(), dimensions.budgets);
         let limited = (0..m)
             .map(|k| {
                 let rooms = region.room.iter().skip(k).step_by(m);
@@ -89,23 +57,7 @@ impl<'a> Iteration<'a> {
             weight: n as f64 / limited.unwrap_or(1).max(1) as f64,
             point: Point::new(n, dimensions),
             trial: Point::new(n, dimensions),
-            factored: Factored {
-                pull: vec![0.0; n * d],
-                push: vec![0.0; n * d],
-                lever: vec![0.0; n * m * d],
-                usage_pull: vec![0.0; n * m],
-                usage_push: vec![0.0; n * m],
-                chain: Chain::new(n, m),
-            },
-            direction: Direction {
-                rise: vec![0.0; n * d],
-                dual: vec![0.0; n * m],
-                slack: vec![0.0; n * m],
-                at_lower: vec![0.0; n * d],
-                at_upper: vec![0.0; n * d],
-                price: vec![0.0; n * m],
-                usage: vec![0.0; n * m],
-            },
+            newton: Newton::new(n, dimensions),
         };
         this.point.jacobian.copy_from_slice(&region.jacobian);
         this.trial.jacobian.copy_from_slice(&region.jacobian);
@@ -175,6 +127,7 @@ impl<'a> Iteration<'a> {
         let options = self.options;
         let mut centring_wanted = 0.0_f64;
         let mut iterations = 0;
+        let mut settled = false;
         loop {
             let (mut complementarity, mut constraints, mut dual_residual) = (0.0, 0.0, 0.0);
             self.point
@@ -196,8 +149,9 @@ impl<'a> Iteration<'a> {
                 return Ok(self.found(cost, gap, iterations));
             }
             let stepped = if iterations < options.max_iterations {
-                self.factor();
-                self.direct(0.0);
+                self.newton
+                    .factor(self.problem, self.episode, self.region, &self.point);
+                self.newton.direct(self.region, &self.point, 0.0, 0.0);
                 let predicted = 1.0 - self.longest_step(1.0);
                 let centring = predicted
                     .powi(PREDICTOR_POWER)
@@ -205,7 +159,8 @@ impl<'a> Iteration<'a> {
                     .max((BALANCE * dual_residual / complementarity).min(MOST_BALANCE))
                     .max(centring_wanted);
                 let barrier = centring * complementarity / constraints;
-                self.direct(barrier);
+                self.newton
+                    .direct(self.region, &self.point, barrier, self.weight * barrier);
                 self.search(barrier)
             } else {
                 None
@@ -213,6 +168,11 @@ impl<'a> Iteration<'a> {
             let Some(step) = stepped else {
                 if gap <= options.acceptable * size {
                     return Ok(self.found(cost, gap, iterations));
+                }
+                if !settled && iterations < options.max_iterations {
+                    self.settle();
+                    settled = true;
+                    continue;
                 }
                 return Err(OwnError::NotConverged {
                     policy: NAME,
@@ -227,6 +187,32 @@ impl<'a> Iteration<'a> {
             std::mem::swap(&mut self.point, &mut self.trial);
             // A short step says that the point is off the central path: the next one goes back to it.
             centring_wanted = if step < 0.1 { 0.8 } else { 0.0 };
+        }
+    }
+
+    /// Raises each action whose slope says so a little beyond the point where its slope, to first order, vanishes.
+    ///
+    /// An action that is tiny within its range has a slope of no weight in the residual; yet if it is to rise, the gap must
+    /// reckon with all of the range. Once its slope is positive, only what it has risen counts.
+    fn settle(&mut self) {
+        const BEYOND: f64 = 2.0;
+        let (d, m) = (self.problem.lower().len(), self.problem.dimensions().budgets);
+        self.trial.clone_from(&self.point);
+        let mut hessian = vec![0.0; d * d];
+        let Self { point, trial, .. } = self;
+        point.each_dual_residual(self.region, |at, residual| {
+            let (step, i) = (at / d, at % d);
+            let (x, price) = (&point.x[step * d..][..d], &point.price[step * m..][..m]);
+            let context = self.episode.context(step);
+            self.problem.lagrangian_hessian(x, context, price, &mut hessian);
+            let rise = BEYOND * -residual / hessian[i * d + i];
+            if residual < 0.0 && rise < point.rise[at].min(self.region.width[at] - point.rise[at]) {
+                trial.rise[at] += rise;
+            }
+        });
+        trial.evaluate(self.problem, self.episode, self.limits, self.region);
+        if trial.slack.iter().all(|slack| *slack > 0.0) {
+            std::mem::swap(&mut self.point, &mut self.trial);
         }
     }
 
@@ -245,145 +231,9 @@ impl<'a> Iteration<'a> {
         }
     }
 
-    /// Factors the Newton system: `H_t = ∇²l + Σ p ∇²g + diag(z/(x−lower) + z/(upper−x))` per step, then the chain.
-    fn factor(&mut self) {
-        let Dimensions {
-            actions: d,
-            budgets: m,
-            ..
-        } = self.problem.dimensions();
-        let last = self.episode.horizon() - 1;
-        let Self {
-            point,
-            factored,
-            region,
-            ..
-        } = self;
-        let mut hessian = vec![0.0; d * d];
-        for step in 0..=last {
-            let x = &point.x[step * d..][..d];
-            let price = &point.price[step * m..][..m];
-            let jacobian = &point.jacobian[step * m * d..][..m * d];
-            let context = self.episode.context(step);
-            self.problem.lagrangian_hessian(x, context, price, &mut hessian);
-            let pull = &mut factored.pull[step * d..][..d];
-            let push = &mut factored.push[step * d..][..d];
-            let lever = &mut factored.lever[step * m * d..][..m * d];
-            lever.copy_from_slice(jacobian);
-            for i in 0..d {
-                let at = step * d + i;
-                if region.width[at] == 0.0 {
-                    // A held action: it moves for nothing.
-                    for j in 0..d {
-                        hessian[i * d + j] = 0.0;
-                        hessian[j * d + i] = 0.0;
-                    }
-                    hessian[i * d + i] = 1.0;
-                    (push[i], pull[i]) = (0.0, 0.0);
-                    for k in 0..m {
-                        lever[k * d + i] = 0.0;
-                    }
-                    continue;
-                }
-                let (below, above) = (point.rise[at], region.width[at] - point.rise[at]);
-                hessian[i * d + i] += point.at_lower[at] / below + point.at_upper[at] / above;
-                push[i] = below.recip() - above.recip();
-                pull[i] = -point.gradient[at];
-                for k in 0..m {
-                    pull[i] -= jacobian[k * d + i] * price[k];
-                }
-            }
-            cholesky::factor(&mut hessian, d);
-            cholesky::solve(&hessian, d, pull);
-            cholesky::solve(&hessian, d, push);
-            for row in lever.chunks_exact_mut(d) {
-                cholesky::solve(&hessian, d, row);
-            }
-            for (k, row) in jacobian.chunks_exact(d).enumerate() {
-                let at = step * m + k;
-                factored.usage_pull[at] = dot(row, pull);
-                factored.usage_push[at] = dot(row, push);
-                for (j, column) in lever.chunks_exact(d).enumerate() {
-                    factored.chain.response[at * m + j] = dot(row, column);
-                }
-                if point.slack[at].is_finite() {
-                    factored.chain.softness[at] = point.slack[at] / point.dual[at];
-                } else if step == last {
-                    // A dropped limit: nobody uses it, and its price stays where it is.
-                    factored.chain.softness[at] = 1.0;
-                }
-            }
-        }
-        factored.chain.factor();
-    }
-
-    /// Puts the Newton direction for a barrier parameter together.
-    fn direct(&mut self, barrier: f64) {
-        // From this share of the price on, a dual is taken from differences of prices; below, from its slack.
-        const ACTIVE: f64 = 0.01;
-        let Dimensions {
-            actions: d,
-            budgets: m,
-            ..
-        } = self.problem.dimensions();
-        let target = self.weight * barrier;
-        let Self {
-            point,
-            factored,
-            direction,
-            region,
-            ..
-        } = self;
-        let count = point.dual.len();
-        let mut usage = vec![0.0; count];
-        let mut room = vec![0.0; count];
-        for at in 0..count {
-            usage[at] = factored.usage_pull[at] + barrier * factored.usage_push[at];
-            if point.slack[at].is_finite() {
-                room[at] = point.slack[at] - target / point.dual[at];
-            }
-        }
-        factored
-            .chain
-            .solve(&usage, &room, &mut direction.price, &mut direction.usage);
-        for at in 0..count {
-            let (dual, slack) = (point.dual[at], point.slack[at]);
-            if slack.is_infinite() {
-                continue;
-            }
-            // `s Δμ + μ Δs = τ − μ s` and `Δs = −u`: each is solved for what it determines well.
-            if dual >= ACTIVE * point.price[at] {
-                let later = if at + m < count {
-                    direction.price[at + m]
-                } else {
-                    0.0
-                };
-                direction.dual[at] = direction.price[at] - later;
-                direction.slack[at] = (target - slack * direction.dual[at]) / dual - slack;
-            } else {
-                direction.dual[at] = dual / slack * (direction.usage[at] - room[at]);
-                direction.slack[at] = -direction.usage[at];
-            }
-        }
-        for at in 0..point.x.len() {
-            if region.width[at] == 0.0 {
-                continue;
-            }
-            let (step, i) = (at / d, at % d);
-            let mut dx = factored.pull[at] + barrier * factored.push[at];
-            for k in 0..m {
-                dx -= factored.lever[(step * m + k) * d + i] * direction.price[step * m + k];
-            }
-            direction.rise[at] = dx;
-            let (below, above) = (point.rise[at], region.width[at] - point.rise[at]);
-            direction.at_lower[at] = (barrier - point.at_lower[at] * dx) / below - point.at_lower[at];
-            direction.at_upper[at] = (barrier + point.at_upper[at] * dx) / above - point.at_upper[at];
-        }
-    }
-
     /// The longest step, at most 1, that goes no further than `fraction` of the way to any bound; usage to first order.
     fn longest_step(&self, fraction: f64) -> f64 {
-        let (point, direction) = (&self.point, &self.direction);
+        let (point, direction) = (&self.point, &self.newton.direction);
         let mut longest = 1.0_f64;
         let mut keep = |value: f64, change: f64| {
             if change < 0.0 {
@@ -430,11 +280,9 @@ impl<'a> Iteration<'a> {
 
     fn move_trial(&mut self, step: f64) {
         let Self {
-            point,
-            trial,
-            direction,
-            ..
+            point, trial, newton, ..
         } = self;
+        let direction = &newton.direction;
         let along = |to: &mut [f64], from: &[f64], change: &[f64]| {
             for ((to, from), change) in to.iter_mut().zip(from).zip(change) {
                 *to = from + step * change;
@@ -466,8 +314,4 @@ impl<'a> Iteration<'a> {
         });
         sum.sqrt()
     }
-}
-
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
 }

@@ -4,6 +4,7 @@ mod chain;
 mod cholesky;
 mod horizon;
 mod interior;
+mod newton;
 mod payable;
 mod point;
 mod region;

@@ -200,3 +200,7 @@ impl Point {
         (cost, f64::max(size, worth))
     }
 }
+
+pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
