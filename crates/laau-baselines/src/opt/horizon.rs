@@ -172,7 +172,9 @@ impl HorizonOptimum {
         let (problem, options) = (&*self.problem, &self.options);
         let mut region = Region::new(problem, episode, limits, options.rounding)?;
         let found = Iteration::start(problem, options, *episode, limits, &region).run()?;
-        if region.contains(&found.point.rise, |at| found.point.reduced_gradient(at)) {
+        let sizes = (problem.dimensions().actions, problem.dimensions().budgets);
+        let reduced = |at| found.point.reduced_gradient(at / sizes.0, at % sizes.0, sizes);
+        if region.contains(&found.point.rise, reduced) {
             return Ok(found);
         }
         region.widen();

@@ -1,6 +1,6 @@
 //! The primal-dual interior point behind [`HorizonOptimum`](super::HorizonOptimum), step by step.
 
-use laau_core::{Dimensions, Episode, Error, SmoothProblem};
+use laau_core::{Episode, Error, SmoothProblem};
 
 use super::horizon::{HorizonOptions, NAME};
 use super::newton::Newton;
@@ -107,11 +107,7 @@ impl<'a> Iteration<'a> {
         }
         point.evaluate(self.problem, self.episode, self.limits, region);
         for at in (0..count).filter(free) {
-            let (step, i) = (at / d, at % d);
-            let mut residual = point.gradient[at];
-            for k in 0..m {
-                residual += point.jacobian[(step * m + k) * d + i] * point.price[step * m + k];
-            }
+            let residual = point.reduced_gradient(at / d, at % d, (d, m));
             point.at_lower[at] = residual.max(0.0) + barrier / point.rise[at];
             point.at_upper[at] = (-residual).max(0.0) + barrier / (region.width[at] - point.rise[at]);
         }

@@ -124,20 +124,22 @@ impl Point {
 
     /// Visits the entries of the dual residual `∇l + ∇gᵀp − z_lower + z_upper`, but for those of held actions.
     pub(super) fn each_dual_residual(&self, region: &Region, mut visit: impl FnMut(usize, f64)) {
-        for (at, width) in region.width.iter().enumerate() {
-            if *width > 0.0 {
-                let residual = self.reduced_gradient(at) - self.at_lower[at] + self.at_upper[at];
-                visit(at, residual);
+        let m = region.dropped.len();
+        let d = self.jacobian.len() / self.price.len();
+        for (step, widths) in region.width.chunks_exact(d).enumerate() {
+            for (i, width) in widths.iter().enumerate() {
+                if *width > 0.0 {
+                    let at = step * d + i;
+                    let reduced = self.reduced_gradient(step, i, (d, m));
+                    visit(at, reduced - self.at_lower[at] + self.at_upper[at]);
+                }
             }
         }
     }
 
-    /// An entry of `∇l + ∇gᵀp`.
-    pub(super) fn reduced_gradient(&self, at: usize) -> f64 {
-        let d = self.jacobian.len() / self.price.len();
-        let m = self.price.len() * d / self.x.len();
-        let (step, i) = (at / d, at % d);
-        (0..m).fold(self.gradient[at], |sum, k| {
+    /// An entry of `∇l + ∇gᵀp`, for given numbers of actions and budgets.
+    pub(super) fn reduced_gradient(&self, step: usize, i: usize, (d, m): (usize, usize)) -> f64 {
+        (0..m).fold(self.gradient[step * d + i], |sum, k| {
             sum + self.jacobian[(step * m + k) * d + i] * self.price[step * m + k]
         })
     }

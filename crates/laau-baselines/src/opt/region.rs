@@ -255,15 +255,11 @@ impl Region {
                 rise[step * d + i] = least * self.width[step * d + i];
             }
         }
-        while !affine {
-            let left = left(&rise);
-            if left
-                .iter()
-                .zip(&self.room)
-                .all(|(left, room)| *left >= KEPT * room || room.is_infinite())
-            {
-                break;
-            }
+        if affine {
+            return rise;
+        }
+        let short = |(left, room): (&f64, &f64)| room.is_finite() && *left < KEPT * room;
+        while left(&rise).iter().zip(&self.room).any(short) {
             for rise in &mut rise {
                 *rise *= 0.5;
             }

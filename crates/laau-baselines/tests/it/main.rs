@@ -10,6 +10,7 @@ mod each_problem;
 mod guarantee;
 mod inventories;
 mod linear_cost;
+mod narrow;
 mod network;
 mod optimum;
 mod policies;
