@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use laau_core::{Episode, Error, Hindsight, Problem, SmoothProblem};
+use laau_core::{Episode, Error, Hindsight, SmoothProblem};
 use serde::{Deserialize, Serialize};
 
-use super::interior::Iteration;
-use super::pull_in;
+use super::interior::{Found, Iteration};
+use super::payable::{make_payable, reserve_limits};
+use super::region::Region;
 use crate::error::{Error as OwnError, expect_option};
 
 pub(super) const NAME: &str = "opt";
@@ -15,34 +16,42 @@ pub(super) const NAME: &str = "opt";
 ///
 /// | name | default | purpose | range |
 /// |---|---|---|---|
-/// | `tolerance` | `1e-10` | certified suboptimality, relative to the cost | `(0, 1)` |
+/// | `tolerance` | `1e-10` | certified suboptimality, relative to the terms of the cost | `(0, 1)` |
+/// | `acceptable` | `1e-8` | the same, where rounding leaves no step to take | at least `tolerance`, below 1 |
 /// | `max_iterations` | 200 | an error beyond | at least 1 |
 /// | `fraction_to_boundary` | 0.995 | share of the way to the nearest bound that a step may take | `(0, 1)` |
 /// | `sufficient_decrease` | 0.01 | share of the residual that a unit step must remove | `(0, 0.5)` |
-/// | `relaxation` | `1e-11` | room given to a budget that has none, relative to its scale | `(0, 1e-3)` |
+/// | `rounding` | `1e-14` | share of a budget that its sums do not resolve: less room is none | `(0, 1e-3)` |
+/// | `reserve_slip` | `1e-11` | share of a budget by which a plan may miss the reserve before it is planned anew | `(0, 1e-3)` |
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HorizonOptions {
-    /// Certified suboptimality, relative to the cost.
+    /// Certified suboptimality, relative to the terms of the cost.
     pub tolerance: f64,
+    /// Certified suboptimality that is enough where rounding leaves no step to take.
+    pub acceptable: f64,
     /// The most iterations.
     pub max_iterations: usize,
     /// Share of the way to the nearest bound that a step may take.
     pub fraction_to_boundary: f64,
     /// Share of the residual that a unit step must remove.
     pub sufficient_decrease: f64,
-    /// Room given to a budget that has none.
-    pub relaxation: f64,
+    /// Share of a budget that its sums do not resolve.
+    pub rounding: f64,
+    /// Share of a budget by which a plan may miss the reserve before it is planned anew.
+    pub reserve_slip: f64,
 }
 
 impl Default for HorizonOptions {
     fn default() -> Self {
         Self {
             tolerance: 1e-10,
+            acceptable: 1e-8,
             max_iterations: 200,
             fraction_to_boundary: 0.995,
             sufficient_decrease: 0.01,
-            relaxation: 1e-11,
+            rounding: 1e-14,
+            reserve_slip: 1e-11,
         }
     }
 }
@@ -65,7 +74,15 @@ impl HorizonOptions {
             0.5,
             "a value in (0, 0.5)",
         )?;
-        within("relaxation", self.relaxation, 1e-3, "a value in (0, 1e-3)")?;
+        within("rounding", self.rounding, 1e-3, "a value in (0, 1e-3)")?;
+        within("reserve_slip", self.reserve_slip, 1e-3, "a value in (0, 1e-3)")?;
+        expect_option(
+            self.acceptable >= self.tolerance && self.acceptable < 1.0,
+            NAME,
+            "acceptable",
+            "at least the tolerance, and below 1",
+            self.acceptable,
+        )?;
         expect_option(
             self.max_iterations > 0,
             NAME,
@@ -79,7 +96,7 @@ impl HorizonOptions {
 /// The optimum of a horizon, and the proof that it is one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HorizonSolution {
-    /// The actions of all steps, `N × d`, strictly inside the box.
+    /// The actions of all steps, `N × d`.
     pub actions: Vec<f64>,
     /// The price of each budget.
     pub multipliers: Vec<f64>,
@@ -97,16 +114,17 @@ pub struct HorizonSolution {
 /// The steps meet in their usage only. A Newton step therefore factors one `d × d` matrix per step and a chain of
 /// `M × M` matrices: the cost is `O(N (d³ + M d² + M² d + M³))`, linear in the horizon.
 ///
-/// All iterates are strictly feasible. It stops when `complementarity + Σ |dual residual| (upper − lower)` is within the
-/// tolerance; by convexity that is an upper bound on the suboptimality, whatever the path was.
+/// All iterates are strictly feasible. It stops when the complementarity, and what the dual residual can cost within
+/// reach, are within the tolerance; by convexity that is an upper bound on the suboptimality, whatever the path was. The
+/// reach of an action is what its bounds, its budgets and its own cost leave it: a box that is wider does not matter.
 ///
 /// **The reserve.** Nobody may touch what the steps to come need for their lower corners, and that is reserved for the
 /// worst context. Where a problem's lower corner uses less in the contexts that come, the reserve forbids plans that
 /// the budgets alone allow. [`Hindsight::plan`] is the optimum among the plans that can be played: it adds a limit at
 /// every step when the budgets alone do not imply them. [`HorizonOptimum::solve`] looks at the budgets alone.
 ///
-/// A limit that the lower corners use up leaves no inside. It is given a little room
-/// ([`HorizonOptions::relaxation`]); a plan is pulled back to what can be paid.
+/// A limit that the lower corners use up, but for [`HorizonOptions::rounding`], holds the actions that use it at their
+/// lower bounds, and leaves all others alone. The price of such a budget is the least that holds them there.
 #[derive(Clone)]
 pub struct HorizonOptimum {
     problem: Arc<dyn SmoothProblem>,
@@ -138,34 +156,33 @@ impl HorizonOptimum {
                 found: budgets.len(),
             });
         }
-        let mut limits = vec![f64::INFINITY; episode.horizon() * expected];
-        let last = limits.len() - expected;
-        limits[last..].copy_from_slice(budgets);
-        Iteration::start(&*self.problem, &self.options, episode, limits)?.run()
+        let mut found = self.find(&episode, &end_limits(&episode))?;
+        found.point.price.truncate(expected);
+        Ok(HorizonSolution {
+            actions: found.point.x,
+            multipliers: found.point.price,
+            cost: found.cost,
+            gap: found.gap,
+            iterations: found.iterations,
+        })
     }
 
-    /// What may be used up to and including each step if the reserve is kept, `N × M`.
-    fn reserve_limits(&self, episode: &Episode<'_>) -> Vec<f64> {
-        let n = episode.horizon();
-        let mut reserve = vec![0.0; episode.budgets().len()];
-        let mut limits = Vec::with_capacity(n * reserve.len());
-        for step in 0..n {
-            self.problem.reserve(n - 1 - step, &mut reserve);
-            limits.extend(
-                episode
-                    .budgets()
-                    .iter()
-                    .zip(&reserve)
-                    .map(|(budget, reserve)| budget - reserve),
-            );
+    /// Finds the optimum under limits on what is used up to and including each step, `N × M`.
+    fn find(&self, episode: &Episode<'_>, limits: &[f64]) -> Result<Found, Error> {
+        let (problem, options) = (&*self.problem, &self.options);
+        let mut region = Region::new(problem, episode, limits, options.rounding)?;
+        let found = Iteration::start(problem, options, *episode, limits, &region).run()?;
+        let sizes = (problem.dimensions().actions, problem.dimensions().budgets);
+        let reduced = |at| found.point.reduced_gradient(at / sizes.0, at % sizes.0, sizes);
+        if region.contains(&found.point.rise, reduced) {
+            return Ok(found);
         }
-        limits
+        region.widen();
+        Iteration::start(problem, options, *episode, limits, &region).run()
     }
 
-    /// Whether actions stay within the limits, but for a share of the budgets that is not worth another solve: what sums
-    /// in floats and the room of a relaxed limit amount to is given back when the plan is pulled in.
+    /// Whether actions stay within the limits, but for the slip that is allowed.
     fn within(&self, episode: &Episode<'_>, actions: &[f64], limits: &[f64]) -> bool {
-        const NEGLIGIBLE: f64 = 1e-9;
         let d = self.problem.dimensions().actions;
         let m = episode.budgets().len();
         let (mut used, mut usage) = (vec![0.0; m], vec![0.0; m]);
@@ -173,10 +190,18 @@ impl HorizonOptimum {
             self.problem.usage(action, episode.context(step), &mut usage);
             (0..m).all(|k| {
                 used[k] += usage[k];
-                used[k] <= limits[step * m + k] + NEGLIGIBLE * episode.budgets()[k]
+                used[k] <= limits[step * m + k] + self.options.reserve_slip * episode.budgets()[k]
             })
         })
     }
+}
+
+/// The budgets as limits at the last step alone, `N × M`.
+fn end_limits(episode: &Episode<'_>) -> Vec<f64> {
+    let mut limits = vec![f64::INFINITY; episode.horizon() * episode.budgets().len()];
+    let last = limits.len() - episode.budgets().len();
+    limits[last..].copy_from_slice(episode.budgets());
+    limits
 }
 
 impl Hindsight for HorizonOptimum {
@@ -185,14 +210,13 @@ impl Hindsight for HorizonOptimum {
     }
 
     fn plan(&self, episode: &Episode<'_>, actions: &mut [f64]) -> Result<(), Error> {
-        let mut solution = self.solve(episode.contexts(), episode.budgets())?;
-        let limits = self.reserve_limits(episode);
-        if !self.within(episode, &solution.actions, &limits) {
-            solution = Iteration::start(&*self.problem, &self.options, *episode, limits)?.run()?;
+        let mut found = self.find(episode, &end_limits(episode))?;
+        let limits = reserve_limits(&*self.problem, episode);
+        if !self.within(episode, &found.point.x, &limits) {
+            found = self.find(episode, &limits)?;
         }
-        actions.copy_from_slice(&solution.actions);
-        let problem: Arc<dyn Problem> = Arc::<dyn SmoothProblem>::clone(&self.problem);
-        pull_in(&problem, episode, actions)
+        actions.copy_from_slice(&found.point.x);
+        make_payable(&self.problem, episode, &limits, actions)
     }
 }
 

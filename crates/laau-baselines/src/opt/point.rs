@@ -2,10 +2,16 @@
 
 use laau_core::{Dimensions, Episode, SmoothProblem};
 
+use super::region::{Region, raise};
+use super::sum::Sum;
+
 /// Actions and duals of a horizon, and what follows from them.
 #[derive(Clone)]
 pub(super) struct Point {
-    /// The actions `x`, `N × d`.
+    /// How far the actions are above their lower bounds, `N × d`. This, not the action, is what moves: near a bound the
+    /// action has no digits left.
+    pub(super) rise: Vec<f64>,
+    /// The actions `x`, `N × d`, rounded.
     pub(super) x: Vec<f64>,
     /// The duals `μ_t` of the limits on usage, `N × M`; zero where there is no limit.
     pub(super) dual: Vec<f64>,
@@ -31,6 +37,7 @@ impl Point {
         }: Dimensions,
     ) -> Self {
         Self {
+            rise: vec![0.0; n * d],
             x: vec![0.0; n * d],
             dual: vec![0.0; n * m],
             price: vec![0.0; n * m],
@@ -42,88 +49,108 @@ impl Point {
         }
     }
 
-    /// Puts every step at the same share of the way from the lower to the upper corner.
-    pub(super) fn place(&mut self, problem: &dyn SmoothProblem, share: f64) {
-        let (lower, upper) = (problem.lower(), problem.upper());
-        for x in self.x.chunks_exact_mut(lower.len()) {
-            for ((x, lower), upper) in x.iter_mut().zip(lower).zip(upper) {
-                *x = lower + share * (upper - lower);
-            }
-        }
-    }
-
-    /// Fills in prices, gradient, Jacobian and slack.
-    pub(super) fn evaluate(&mut self, problem: &dyn SmoothProblem, episode: Episode<'_>, limits: &[f64]) {
+    /// Fills in actions, prices, gradient, Jacobian and slack. A Jacobian that depends on the context alone is the region's.
+    pub(super) fn evaluate(
+        &mut self,
+        problem: &dyn SmoothProblem,
+        episode: Episode<'_>,
+        limits: &[f64],
+        region: &Region,
+    ) {
         let Dimensions {
             actions: d,
             budgets: m,
             ..
         } = problem.dimensions();
+        let affine = problem.structure().affine_usage;
+        self.place(problem);
         for (step, x) in self.x.chunks_exact(d).enumerate() {
             let context = episode.context(step);
             problem.cost_gradient(x, context, &mut self.gradient[step * d..][..d]);
-            problem.usage_jacobian(x, context, &mut self.jacobian[step * m * d..][..m * d]);
+            if !affine {
+                problem.usage_jacobian(x, context, &mut self.jacobian[step * m * d..][..m * d]);
+            }
         }
         self.price.copy_from_slice(&self.dual);
         for at in (0..self.price.len() - m).rev() {
             self.price[at] += self.price[at + m];
         }
-        self.measure(problem, episode, limits);
+        self.measure(problem, episode, limits, region);
     }
 
-    /// Fills in the slack. Usage is summed with compensation (Neumaier): near the optimum slack is a small difference of
-    /// large sums.
-    pub(super) fn measure(&mut self, problem: &dyn SmoothProblem, episode: Episode<'_>, limits: &[f64]) {
+    /// Fills in the actions.
+    pub(super) fn place(&mut self, problem: &dyn SmoothProblem) {
+        let d = problem.lower().len();
+        for (at, (x, rise)) in self.x.iter_mut().zip(&self.rise).enumerate() {
+            *x = raise(problem, at % d, *rise);
+        }
+    }
+
+    /// Fills in the slack. Where usage is affine it is the room less what the rises use, to full relative accuracy.
+    pub(super) fn measure(
+        &mut self,
+        problem: &dyn SmoothProblem,
+        episode: Episode<'_>,
+        limits: &[f64],
+        region: &Region,
+    ) {
         let Dimensions {
             actions: d,
             budgets: m,
             ..
         } = problem.dimensions();
-        let (mut usage, mut total, mut lost) = (vec![0.0; m], vec![0.0_f64; m], vec![0.0; m]);
+        let affine = problem.structure().affine_usage;
+        let (mut usage, mut used) = (vec![0.0; m], vec![Sum::default(); m]);
         for (step, x) in self.x.chunks_exact(d).enumerate() {
-            problem.usage(x, episode.context(step), &mut usage);
+            if !affine {
+                problem.usage(x, episode.context(step), &mut usage);
+            }
             for k in 0..m {
-                let sum = total[k] + usage[k];
-                lost[k] += if total[k] >= usage[k] {
-                    (total[k] - sum) + usage[k]
+                let at = step * m + k;
+                if affine {
+                    let jacobian = &self.jacobian[at * d..][..d];
+                    let rise = &self.rise[step * d..][..d];
+                    usage[k] = jacobian.iter().zip(rise).map(|(j, u)| j * u).sum();
+                }
+                used[k].add(usage[k]);
+                self.slack[at] = if region.room[at].is_infinite() {
+                    f64::INFINITY
                 } else {
-                    (usage[k] - sum) + total[k]
+                    used[k].below(if affine { region.room[at] } else { limits[at] })
                 };
-                total[k] = sum;
-                self.slack[step * m + k] = (limits[step * m + k] - total[k]) - lost[k];
             }
         }
     }
 
-    /// Visits every entry of the dual residual `∇l + ∇gᵀp − z_lower + z_upper` with the width of its box.
-    pub(super) fn each_dual_residual(&self, problem: &dyn SmoothProblem, mut visit: impl FnMut(f64, f64)) {
-        let (lower, upper) = (problem.lower(), problem.upper());
-        let d = lower.len();
-        let m = problem.dimensions().budgets;
-        for (step, jacobian) in self.jacobian.chunks_exact(m * d).enumerate() {
-            for i in 0..d {
-                let at = step * d + i;
-                let mut residual = self.gradient[at] - self.at_lower[at] + self.at_upper[at];
-                for k in 0..m {
-                    residual += jacobian[k * d + i] * self.price[step * m + k];
+    /// Visits the entries of the dual residual `∇l + ∇gᵀp − z_lower + z_upper`, but for those of held actions.
+    pub(super) fn each_dual_residual(&self, region: &Region, mut visit: impl FnMut(usize, f64)) {
+        let m = region.dropped.len();
+        let d = self.jacobian.len() / self.price.len();
+        for (step, widths) in region.width.chunks_exact(d).enumerate() {
+            for (i, width) in widths.iter().enumerate() {
+                if *width > 0.0 {
+                    let at = step * d + i;
+                    let reduced = self.reduced_gradient(step, i, (d, m));
+                    visit(at, reduced - self.at_lower[at] + self.at_upper[at]);
                 }
-                visit(residual, upper[i] - lower[i]);
             }
         }
+    }
+
+    /// An entry of `∇l + ∇gᵀp`, for given numbers of actions and budgets.
+    pub(super) fn reduced_gradient(&self, step: usize, i: usize, (d, m): (usize, usize)) -> f64 {
+        (0..m).fold(self.gradient[step * d + i], |sum, k| {
+            sum + self.jacobian[(step * m + k) * d + i] * self.price[step * m + k]
+        })
     }
 
     /// Visits every complementarity product with its weight in the barrier: bounds of actions count 1.
-    pub(super) fn each_product(
-        &self,
-        problem: &dyn SmoothProblem,
-        limit_weight: f64,
-        mut visit: impl FnMut(f64, f64),
-    ) {
-        let (lower, upper) = (problem.lower(), problem.upper());
-        let d = lower.len();
-        for (at, x) in self.x.iter().enumerate() {
-            visit(self.at_lower[at] * (x - lower[at % d]), 1.0);
-            visit(self.at_upper[at] * (upper[at % d] - x), 1.0);
+    pub(super) fn each_product(&self, region: &Region, limit_weight: f64, mut visit: impl FnMut(f64, f64)) {
+        for (at, (rise, width)) in self.rise.iter().zip(&region.width).enumerate() {
+            if *width > 0.0 {
+                visit(self.at_lower[at] * rise, 1.0);
+                visit(self.at_upper[at] * (width - rise), 1.0);
+            }
         }
         for (dual, slack) in self.dual.iter().zip(&self.slack) {
             if slack.is_finite() {
@@ -132,14 +159,50 @@ impl Point {
         }
     }
 
-    /// The cost, and the sum of the sizes of its terms.
-    pub(super) fn cost(&self, problem: &dyn SmoothProblem, episode: Episode<'_>) -> (f64, f64) {
-        let mut sums = (0.0, 0.0);
-        for (step, x) in self.x.chunks_exact(problem.lower().len()).enumerate() {
-            let cost = problem.cost(x, episode.context(step));
-            sums.0 += cost;
-            sums.1 += cost.abs();
+    /// Raises the price of a budget until it holds at their lower bounds all actions that are held there and use it; gives
+    /// that price.
+    pub(super) fn price_held(
+        &mut self,
+        problem: &dyn SmoothProblem,
+        region: &Region,
+        resource: usize,
+    ) -> f64 {
+        let (lower, upper) = (problem.lower(), problem.upper());
+        let (d, m) = (lower.len(), region.dropped.len());
+        let mut price = 0.0_f64;
+        for (at, gradient) in self.gradient.iter().enumerate() {
+            let (step, i) = (at / d, at % d);
+            let jacobian = |k: usize| self.jacobian[(step * m + k) * d + i];
+            if region.width[at] > 0.0 || lower[i] == upper[i] || jacobian(resource) <= 0.0 {
+                continue;
+            }
+            let paid: f64 = (0..m).map(|k| jacobian(k) * self.price[step * m + k]).sum();
+            price = price.max((-gradient - paid) / jacobian(resource));
         }
-        sums
+        for prices in self.price.chunks_exact_mut(m) {
+            prices[resource] += price;
+        }
+        price
     }
+
+    /// The cost, and the size of its terms: their sum without signs, or what the rises are worth at the slopes here.
+    pub(super) fn cost(&self, problem: &dyn SmoothProblem, episode: Episode<'_>) -> (f64, f64) {
+        let (mut cost, mut size) = (0.0, 0.0);
+        for (step, x) in self.x.chunks_exact(problem.lower().len()).enumerate() {
+            let term = problem.cost(x, episode.context(step));
+            cost += term;
+            size += term.abs();
+        }
+        let worth: f64 = self
+            .gradient
+            .iter()
+            .zip(&self.rise)
+            .map(|(slope, rise)| (slope * rise).abs())
+            .sum();
+        (cost, f64::max(size, worth))
+    }
+}
+
+pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
 }

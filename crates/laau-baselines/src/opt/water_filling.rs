@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use laau_core::problems::WeightedFairness;
-use laau_core::{Episode, Error, Hindsight, Problem};
+use laau_core::{Episode, Error, Hindsight, Problem, SmoothProblem};
 
-use super::pull_in;
+use super::payable::{make_payable, reserve_limits};
 
 /// Water-filling with a box: `max Σ c_t ln x_t` subject to `Σ x_t ≤ B` and `lower ≤ x_t ≤ upper`.
 ///
@@ -55,8 +55,8 @@ impl Hindsight for WaterFilling {
 
     fn plan(&self, episode: &Episode<'_>, actions: &mut [f64]) -> Result<(), Error> {
         self.fill(episode.contexts(), episode.budgets()[0], actions);
-        let problem: Arc<dyn Problem> = Arc::new(self.problem.clone());
-        pull_in(&problem, episode, actions)
+        let problem: Arc<dyn SmoothProblem> = Arc::new(self.problem.clone());
+        make_payable(&problem, episode, &reserve_limits(&*problem, episode), actions)
     }
 }
 

@@ -4,17 +4,20 @@
 
 mod average;
 mod cone;
+mod degenerate;
 mod descent;
 mod each_problem;
 mod guarantee;
 mod inventories;
 mod linear_cost;
 mod memory;
+mod narrow;
 mod network;
 mod optimum;
 mod policies;
 mod resolve;
 mod scalar;
+mod scales;
 mod several_budgets;
 mod strong;
 mod workload;

@@ -134,6 +134,14 @@ struct Contest {
     seeds: Vec<u64>,
 }
 
+/// The name of the offline optimum, which every policy is compared with.
+const OPTIMUM: &str = "opt";
+
+/// The offline optimum is a yardstick: without it the policies are still compared with each other.
+fn without_optimum(failure: &Failure) -> String {
+    format!("warning: the offline optimum failed, fractions of it are left out: {failure}")
+}
+
 /// A policy that took part.
 struct Entry {
     name: String,
@@ -154,10 +162,10 @@ impl Entry {
     }
 }
 
-/// The entries, and how the offline optimum did.
+/// The entries, and how the offline optimum did, if it could be found.
 struct Entries {
     policies: Vec<Entry>,
-    optimum: Vec<Rollout>,
+    optimum: Option<Vec<Rollout>>,
 }
 
 impl Contest {
@@ -192,6 +200,7 @@ impl Contest {
         progress.finish();
         let mut entries: Vec<Entry> = Vec::new();
         let mut left_out = None;
+        let mut optimum_failed = false;
         for ((name, _), result) in jobs.into_iter().zip(results) {
             let run = match result {
                 Ok(run) => run,
@@ -200,6 +209,11 @@ impl Contest {
                         progress.say(format_args!("left out: {sentence}"));
                         left_out = Some(name);
                     }
+                    continue;
+                }
+                Err(failure) if name == OPTIMUM => {
+                    progress.say(format_args!("{}", without_optimum(&failure)));
+                    optimum_failed = true;
                     continue;
                 }
                 Err(failure) => return Err(failure),
@@ -214,6 +228,12 @@ impl Contest {
                     "warning: policy `{name}` failed in {failures} steps; first: {error}"
                 ));
             }
+            let unconverged: usize = run.rollouts.iter().map(|rollout| rollout.unconverged).sum();
+            if unconverged > 0 {
+                progress.say(format_args!(
+                    "warning: policy `{name}` played {unconverged} actions that are short of the layer's tolerance"
+                ));
+            }
             match entries.last_mut() {
                 Some(last) if last.name == name => last.runs.push(run),
                 _ => entries.push(Entry {
@@ -222,9 +242,16 @@ impl Contest {
                 }),
             }
         }
-        let optimum = match entries.iter().find(|entry| entry.name == "opt") {
-            Some(entry) => entry.runs[0].rollouts.clone(),
-            None => self.play("opt", self.seeds[0])?.rollouts,
+        let optimum = match entries.iter().find(|entry| entry.name == OPTIMUM) {
+            Some(entry) => Some(entry.runs[0].rollouts.clone()),
+            None if optimum_failed => None,
+            None => match self.play(OPTIMUM, self.seeds[0]) {
+                Ok(run) => Some(run.rollouts),
+                Err(failure) => {
+                    progress.say(format_args!("{}", without_optimum(&failure)));
+                    None
+                }
+            },
         };
         Ok(Entries {
             policies: entries,
@@ -249,7 +276,8 @@ impl Contest {
             .iter()
             .map(|entry| {
                 let microseconds = self.microseconds_per_decision(&entry.runs[0].player)?;
-                Ok(PolicySummary::new(entry, self, &entries.optimum, microseconds))
+                let optimum = entries.optimum.as_deref();
+                Ok(PolicySummary::new(entry, self, optimum, microseconds))
             })
             .collect::<Result<_, Failure>>()?;
         Ok(Summary {

@@ -39,6 +39,7 @@ pub(super) struct PolicySummary {
     pub(super) violations: usize,
     pub(super) failures: usize,
     pub(super) projections: usize,
+    pub(super) unconverged: usize,
     pub(super) gradients: Option<GradientCounts>,
     pub(super) microseconds_per_decision: f64,
     /// Those of the first seed.
@@ -68,18 +69,18 @@ fn one_or_several<S: Serializer>(values: &[f64], serializer: S) -> Result<S::Ok,
 }
 
 impl PolicySummary {
-    pub(super) fn new(entry: &Entry, contest: &Contest, optimum: &[Rollout], microseconds: f64) -> Self {
+    pub(super) fn new(
+        entry: &Entry,
+        contest: &Contest,
+        optimum: Option<&[Rollout]>,
+        microseconds: f64,
+    ) -> Self {
         let report = |rollouts: &[Rollout]| {
             // The same episodes again for every seed.
             let all: Vec<usize> = (0..rollouts.len())
                 .map(|index| index % contest.test.len())
                 .collect();
-            PolicyReport::new(
-                entry.name.as_str(),
-                rollouts,
-                &contest.test.select(&all),
-                Some(optimum),
-            )
+            PolicyReport::new(entry.name.as_str(), rollouts, &contest.test.select(&all), optimum)
         };
         let pooled: Vec<Rollout> = entry
             .runs
@@ -119,6 +120,7 @@ impl PolicySummary {
             violations: whole.violations,
             failures: whole.failures,
             projections: whole.projections,
+            unconverged: whole.unconverged,
             gradients,
             microseconds_per_decision: microseconds,
             parameters: entry.runs[0].player.parameters.clone(),
