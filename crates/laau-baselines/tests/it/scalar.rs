@@ -48,7 +48,8 @@ fn check(setting: &laau_baselines::Setting, expected: &[(&str, f64, usize)]) {
         let cut: usize = rollouts.iter().map(|rollout| rollout.projections).sum();
         assert_eq!((policy.name(), cut), (*name, *projections));
         assert!(
-            (found - utility).abs() <= 1e-9 * utility.abs(),
+            // AVG-LT's price is found by an interior point, to a tolerance.
+            (found - utility).abs() <= 1e-8 * utility.abs(),
             "{name}: {found}, not {utility}"
         );
     }
