@@ -231,7 +231,13 @@ impl<'a> Lagrangian<'a> {
         self.gradient(x, &mut slope);
         // The end of the bracket that is farther from x̂.
         let target: Vec<f64> = (0..d)
-            .map(|i| if slope[i] > 0.0 { low[i].min(x[i]) } else { high[i].max(x[i]) })
+            .map(|i| {
+                if slope[i] > 0.0 {
+                    low[i].min(x[i])
+                } else {
+                    high[i].max(x[i])
+                }
+            })
             .collect();
         let mut sum = 0.0;
         let mut point = x.to_vec();
@@ -268,7 +274,13 @@ impl<'a> Lagrangian<'a> {
         self.gradient(&double, &mut far);
         // What the far plane lies below L at x̂: at most (∇L(2x̂) − ∇L(x̂))ᵀ x̂.
         let depth: f64 = (0..d).map(|i| (far[i] - near[i]) * x[i]).sum::<f64>().max(0.0);
-        let shares = (0..=64).map(|k| if k == 0 { 0.0 } else { 10_f64.powf(-16.0 + 0.25 * f64::from(k - 1)) });
+        let shares = (0..=64).map(|k| {
+            if k == 0 {
+                0.0
+            } else {
+                10_f64.powf(-16.0 + 0.25 * f64::from(k - 1))
+            }
+        });
         shares
             .map(|share| {
                 let planes: f64 = (0..d)

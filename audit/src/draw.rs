@@ -135,7 +135,11 @@ fn bounds(recipe: &mut Recipe, rng: &mut ChaCha8Rng, wild: f64) {
     let zero = matches!(recipe.kind, Kind::Wireless | Kind::Trading);
     let common = scale(rng, wild);
     for i in 0..d {
-        let unit = if chance(rng, 0.9) { common } else { scale(rng, wild) };
+        let unit = if chance(rng, 0.9) {
+            common
+        } else {
+            scale(rng, wild)
+        };
         recipe.lower[i] = if zero || (!positive && chance(rng, 0.5)) {
             0.0
         } else if recipe.kind == Kind::Custom(Form::Valley) && chance(rng, 0.5) {
@@ -250,7 +254,11 @@ pub fn context(recipe: &Recipe, rng: &mut ChaCha8Rng, wild: f64) -> Vec<f64> {
                 })
                 .collect();
             if form == Form::Exponential {
-                context.push(if chance(rng, 0.2) { 1.0 } else { rng.random_range(0.0..1.0) });
+                context.push(if chance(rng, 0.2) {
+                    1.0
+                } else {
+                    rng.random_range(0.0..1.0)
+                });
             }
             context
         }

@@ -174,7 +174,9 @@ impl Shrink for EpisodeCase {
         if horizon > 1 {
             candidates.push(self.each(|course| course.contexts.truncate(horizon / 2)));
             for step in (0..horizon).take(20) {
-                candidates.push(self.each(|course| drop(course.contexts.remove(step))));
+                candidates.push(self.each(|course| {
+                    course.contexts.remove(step);
+                }));
             }
         }
         for action in 0..self.recipe.actions() {
@@ -195,7 +197,9 @@ impl Shrink for EpisodeCase {
         }
         for budget in 0..self.recipe.budgets {
             if let Some(recipe) = self.recipe.without_budget(budget) {
-                let mut smaller = self.each(|course| drop(course.levels.remove(budget)));
+                let mut smaller = self.each(|course| {
+                    course.levels.remove(budget);
+                });
                 smaller.recipe = recipe;
                 candidates.push(smaller);
             }

@@ -13,7 +13,11 @@ pub fn integer(value: f64) -> BigInt {
     } else {
         BigInt::from(fraction | (1 << 52)) << (exponent - 1)
     };
-    if value.is_sign_negative() { -magnitude } else { magnitude }
+    if value.is_sign_negative() {
+        -magnitude
+    } else {
+        magnitude
+    }
 }
 
 /// The largest float that is not above `value · 2^-1074`; the value must be within the range of floats.
@@ -32,7 +36,11 @@ pub fn floor(value: &BigInt) -> f64 {
     let towards_zero = f64::from_bits(bits);
     if value.sign() == Sign::Minus {
         let exact = (kept << dropped) == *magnitude;
-        if exact { -towards_zero } else { (-towards_zero).next_down() }
+        if exact {
+            -towards_zero
+        } else {
+            (-towards_zero).next_down()
+        }
     } else {
         towards_zero
     }
@@ -44,7 +52,17 @@ mod tests {
 
     #[test]
     fn floats_come_back_and_sums_are_rounded_down() {
-        for value in [0.0, 1.0, -1.0, 0.1, 5e-324, f64::MIN_POSITIVE, f64::MAX, -3e-310, 2.5e17] {
+        for value in [
+            0.0,
+            1.0,
+            -1.0,
+            0.1,
+            5e-324,
+            f64::MIN_POSITIVE,
+            f64::MAX,
+            -3e-310,
+            2.5e17,
+        ] {
             assert_eq!(floor(&integer(value)), value, "{value:e}");
         }
         let sum = integer(1.0) + integer(1e-30);

@@ -45,8 +45,7 @@ impl Level {
     /// Draws a level.
     pub fn draw(rng: &mut ChaCha8Rng, wild: f64) -> Self {
         if chance(rng, 0.4) {
-            let corner =
-                [Corner::Lower, Corner::Upper, Corner::Free, Corner::Others][rng.random_range(0..4)];
+            let corner = [Corner::Lower, Corner::Upper, Corner::Free, Corner::Others][rng.random_range(0..4)];
             let size = if chance(rng, 0.4) {
                 0.0
             } else {
@@ -150,7 +149,15 @@ impl LayerCase {
         };
         let lower = resolved.usage(resolved.problem.lower());
         let upper = resolved.usage(resolved.problem.upper());
-        let others = |level: &Level| matches!(level, Level::Kink { corner: Corner::Others, .. });
+        let others = |level: &Level| {
+            matches!(
+                level,
+                Level::Kink {
+                    corner: Corner::Others,
+                    ..
+                }
+            )
+        };
         let free = {
             let lagrangian = Lagrangian::new(&*resolved.problem, resolved.query(), &vec![0.0; m]);
             let point = lagrangian.least(&self.recipe.shape());
@@ -251,7 +258,11 @@ pub fn typical_prices(recipe: &Recipe, context: &[f64]) -> Vec<f64> {
         .map(|row| {
             let ratio = |(s, g): (&f64, &f64)| if *g > 0.0 { s.abs() / g } else { 0.0 };
             let largest = slope.iter().zip(row).map(ratio).fold(0.0, f64::max);
-            if largest.is_finite() && largest > 0.0 { largest } else { 1.0 }
+            if largest.is_finite() && largest > 0.0 {
+                largest
+            } else {
+                1.0
+            }
         })
         .collect()
 }

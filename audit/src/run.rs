@@ -23,8 +23,6 @@ pub struct Settings {
 
 /// Failures printed and shrunk per check.
 const PRINTED: usize = 5;
-/// Failures printed and shrunk per check and kind.
-const PRINTED_OF_A_KIND: usize = 2;
 /// The longest that one failure is shrunk.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -34,13 +32,14 @@ struct Counts {
     cases: u64,
     tally: Tally,
     slowest: (Duration, u64),
-    failures: BTreeMap<String, u64>,
+    /// By kind: how many, and the seed of the first.
+    failures: BTreeMap<String, (u64, u64)>,
     printed: usize,
 }
 
 impl Counts {
     fn failed(&self) -> u64 {
-        self.failures.values().sum()
+        self.failures.values().map(|(count, _)| count).sum()
     }
 }
 
@@ -119,7 +118,12 @@ pub fn run_one(check: &Check, seed: u64, out: &mut dyn Write) -> std::io::Result
 }
 
 /// The next cases of one check, over all threads; what is counted and printed does not depend on how many there are.
-fn round(settings: &Settings, check: &Check, counts: &mut Counts, out: &mut dyn Write) -> std::io::Result<()> {
+fn round(
+    settings: &Settings,
+    check: &Check,
+    counts: &mut Counts,
+    out: &mut dyn Write,
+) -> std::io::Result<()> {
     let first = counts.cases;
     let count = (settings.cases * check.per_hundred).div_ceil(100) as u64;
     let results: Vec<(u64, Duration, Result<Tally, Failure>)> = (first..first + count)
@@ -132,6 +136,8 @@ fn round(settings: &Settings, check: &Check, counts: &mut Counts, out: &mut dyn 
         })
         .collect();
     counts.cases += count;
+    // The first of every kind is printed before the second of any.
+    let mut failures: Vec<(u64, u64, Failure)> = Vec::new();
     for (seed, elapsed, result) in results {
         counts.slowest = counts.slowest.max((elapsed, seed));
         match result {
@@ -140,15 +146,17 @@ fn round(settings: &Settings, check: &Check, counts: &mut Counts, out: &mut dyn 
                 counts.tally.approximate += tally.approximate;
             }
             Err(failure) => {
-                let kind = counts.failures.entry(failure.kind.clone()).or_default();
-                *kind += 1;
-                if counts.printed < PRINTED && *kind <= PRINTED_OF_A_KIND as u64 {
-                    counts.printed += 1;
-                    progress(&format!("{}: shrinking a failure", check.name));
-                    report(check, seed, &failure, out)?;
-                }
+                let (count, _) = counts.failures.entry(failure.kind.clone()).or_insert((0, seed));
+                *count += 1;
+                failures.push((*count, seed, failure));
             }
         }
+    }
+    failures.sort_by_key(|(count, _, _)| *count);
+    for (_, seed, failure) in failures.into_iter().take(PRINTED - counts.printed) {
+        counts.printed += 1;
+        progress(&format!("{}: shrinking a failure", check.name));
+        report(check, seed, &failure, out)?;
     }
     Ok(())
 }
@@ -157,7 +165,10 @@ fn round(settings: &Settings, check: &Check, counts: &mut Counts, out: &mut dyn 
 fn report(check: &Check, seed: u64, failure: &Failure, out: &mut dyn Write) -> std::io::Result<()> {
     let name = check.name;
     writeln!(out, "FAILED {name}: {}: {}", failure.kind, failure.message)?;
-    writeln!(out, "  repeat: cargo xtask audit --only {name} --case {seed:#018x}")?;
+    writeln!(
+        out,
+        "  repeat: cargo xtask audit --only {name} --case {seed:#018x}"
+    )?;
     let (text, shrunk) = check.shrunk(seed, failure, PATIENCE);
     writeln!(out, "  shrunk: {}: {}", shrunk.kind, shrunk.message)?;
     for line in text.lines() {
@@ -190,8 +201,8 @@ fn table(checks: &[Check], counts: &[Counts], out: &mut dyn Write) -> std::io::R
             counts.slowest.0.as_secs_f64() * 1e3,
             counts.slowest.1
         )?;
-        for (kind, count) in &counts.failures {
-            writeln!(out, "  {count:>6} × {kind}")?;
+        for (kind, (count, first)) in &counts.failures {
+            writeln!(out, "  {count:>6} × {kind}, first {first:#018x}")?;
         }
         failed += counts.failed();
         passed += counts.cases - counts.failed();

@@ -1,8 +1,6 @@
 //! `derivative`: a pullback is right, or says that it is none.
 
-use laau_core::{
-    Differentiate, Dimensions, Exactness, Gradients, Inexact, Query, SolutionRef, Solutions,
-};
+use laau_core::{Differentiate, Dimensions, Exactness, Gradients, Inexact, Query, SolutionRef, Solutions};
 use rand_chacha::ChaCha8Rng;
 
 use super::differences::{Sides, sides};
@@ -132,13 +130,19 @@ fn exact(probe: Probe, gradient: f64, found: &Sides, kinks: &Kinks) -> Result<()
         // Between several kinks the differences see them all, and the derivative none.
         return Ok(());
     }
-    let describe = || format!("{probe:?}: gradient {gradient:e}, {found:?}, nearest kink {:.1e}", kinks.nearest());
+    let describe = || {
+        format!(
+            "{probe:?}: gradient {gradient:e}, {found:?}, nearest kink {:.1e}",
+            kinks.nearest()
+        )
+    };
     let (forward, backward) = (found.forward, found.backward);
     if found.kink() {
         if kinks.nearest() <= AT {
             return Err(Failure::new("exact-at-kink", describe()));
         }
-        let matches = [forward, backward].map(|side| side.map_or(Some(false), |side| found.agrees(gradient, side)));
+        let matches =
+            [forward, backward].map(|side| side.map_or(Some(false), |side| found.agrees(gradient, side)));
         if matches == [Some(false), Some(false)] {
             return Err(Failure::new("wrong-gradient", describe()));
         }
@@ -189,11 +193,12 @@ fn differences(
             let room = (remaining[m] - corner[m]).max(1e-6 * remaining[m].abs());
             (remaining[m], room.min(remaining[m].abs()).max(1e-300))
         }
-        Probe::Context(k) => (context[k], context[k].abs().max(1e-3 * largest).max(1e-12)),
+        Probe::Context(k) if context[k] == 0.0 => (0.0, (1e-3 * largest).max(1e-12)),
+        Probe::Context(k) => (context[k], context[k]),
     };
     let both = value - 1e-2 * size > 0.0;
     let mut solutions = Solutions::new(dimensions, 1);
-    let function = |step: f64| {
+    let mut function = |step: f64| {
         match probe {
             Probe::Multiplier(m) => multiplier[m] = value + step,
             Probe::Remaining(m) => remaining[m] = value + step,
@@ -209,7 +214,17 @@ fn differences(
         let sum = upstream.iter().zip(solution.action).map(|(u, x)| u * x).sum();
         solution.status.is_solved().then_some(sum)
     };
-    sides(function, size, upstream.len() as f64, both)
+    let count = upstream.len() as f64;
+    let found = sides(&mut function, size, count, both);
+    if value > 0.0 {
+        return found;
+    }
+    // At zero nothing says how large a step is: two ladders must see the same.
+    let finer = sides(&mut function, 1e-4 * size, count, both);
+    match (found.best(), finer.best()) {
+        (Some(a), Some(b)) if found.agrees(a.value, b) == Some(true) => found,
+        _ => Sides::unknown(found.unit),
+    }
 }
 
 /// How near each constraint is to being active with a zero dual: the larger of relative slack and relative dual.
@@ -235,7 +250,12 @@ impl Kinks {
         let mut jacobian = vec![0.0; m * d];
         problem.usage_jacobian(x, query.context, &mut jacobian);
         let usage = resolved.usage(x);
-        let weights: Vec<f64> = query.multiplier.iter().zip(solution.duals).map(|(l, m)| l + m).collect();
+        let weights: Vec<f64> = query
+            .multiplier
+            .iter()
+            .zip(solution.duals)
+            .map(|(l, m)| l + m)
+            .collect();
         let mut hessian = vec![0.0; d * d];
         problem.lagrangian_hessian(x, query.context, &weights, &mut hessian);
         let ratio = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
@@ -246,9 +266,16 @@ impl Kinks {
             flat: false,
         };
         for i in 0..d {
+            // What the gradient changes by over the action's own size: terms may cancel inside the cost.
+            terms[i] += (hessian[i * d + i] * x[i]).abs();
             let (lower, upper) = (problem.lower()[i], problem.upper()[i]);
             let dual = ratio(slope[i].abs(), terms[i]);
-            let slack = |bound: f64| ratio((x[i] - bound).abs(), (x[i].abs() + bound.abs()).max(1e-9 * upper.abs()));
+            let slack = |bound: f64| {
+                ratio(
+                    (x[i] - bound).abs(),
+                    (x[i].abs() + bound.abs()).max(1e-9 * upper.abs()),
+                )
+            };
             let nearest = slack(lower).min(slack(upper));
             kinks.margins.push(nearest.max(dual));
             if nearest > NEAR {
@@ -257,7 +284,10 @@ impl Kinks {
             }
         }
         for row in 0..m {
-            let slack = ratio(query.remaining[row] - usage[row], query.remaining[row].abs() + usage[row].abs());
+            let slack = ratio(
+                query.remaining[row] - usage[row],
+                query.remaining[row].abs() + usage[row].abs(),
+            );
             let push = |i: usize| ratio(solution.duals[row] * jacobian[row * d + i].abs(), terms[i]);
             let dual = (0..d).map(push).fold(0.0, f64::max);
             kinks.margins.push(slack.max(dual));
@@ -282,5 +312,93 @@ impl Kinks {
             Inexact::DependentConstraints => self.active > 1 || self.active > self.free,
             _ => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use laau_core::problems::LogUtility;
+    use laau_core::{Error, GradientMut, SmoothProblem, SolutionMut, StepSolver};
+    use laau_kkt::{InteriorPoint, Options};
+
+    use super::*;
+    use crate::query::Level;
+    use crate::recipe::{Kind, Recipe};
+
+    /// A solver whose gradients are a little off, or never exact.
+    #[derive(Clone)]
+    struct Wrong {
+        inner: InteriorPoint,
+        factor: f64,
+        flagged: bool,
+    }
+
+    impl StepSolver for Wrong {
+        fn problem(&self) -> &dyn SmoothProblem {
+            self.inner.problem()
+        }
+
+        fn solve(&mut self, query: Query<'_>, solution: SolutionMut<'_>) -> Result<(), Error> {
+            self.inner.solve(query, solution)
+        }
+    }
+
+    impl Differentiate for Wrong {
+        fn pullback(
+            &mut self,
+            query: Query<'_>,
+            solution: SolutionRef<'_>,
+            upstream: &[f64],
+            gradient: GradientMut<'_>,
+        ) -> Result<Exactness, Error> {
+            let scaled: Vec<f64> = upstream.iter().map(|u| self.factor * u).collect();
+            let exactness = self.inner.pullback(query, solution, &scaled, gradient)?;
+            Ok(if self.flagged {
+                Exactness::Approximate {
+                    reason: Inexact::WeaklyActive,
+                }
+            } else {
+                exactness
+            })
+        }
+
+        fn fork(&self) -> Box<dyn Differentiate> {
+            Box::new(self.clone())
+        }
+    }
+
+    fn check(factor: f64, flagged: bool, expected: Option<&str>) {
+        let case = LayerCase {
+            recipe: Recipe {
+                kind: Kind::LogUtility,
+                budgets: 1,
+                lower: vec![0.1; 2],
+                upper: vec![10.0; 2],
+                matrix: vec![1.0, 2.0],
+                weights: Vec::new(),
+                parameter: 0.0,
+                most: 0.0,
+            },
+            context: vec![1.0, 0.7],
+            multiplier: vec![0.1],
+            levels: vec![Level::Share(0.2)],
+        };
+        let problem = LogUtility::new(2, 1, vec![1.0, 2.0], 0.1, 10.0).unwrap();
+        let mut solver = Wrong {
+            inner: InteriorPoint::new(Arc::new(problem), Options::default()).unwrap(),
+            factor,
+            flagged,
+        };
+        let found = judge(&case, &case.resolve().unwrap(), &mut solver).err();
+        assert_eq!(found.map(|failure| failure.kind).as_deref(), expected);
+    }
+
+    #[test]
+    fn a_right_gradient_passes_and_a_wrong_or_needlessly_flagged_one_does_not() {
+        check(1.0, false, None);
+        check(1.01, false, Some("wrong-gradient"));
+        check(1.0, true, Some("needless-flag"));
     }
 }

@@ -23,6 +23,16 @@ pub(crate) struct Sides {
 }
 
 impl Sides {
+    /// Nothing is known.
+    pub(crate) fn unknown(unit: f64) -> Self {
+        Self {
+            forward: None,
+            backward: None,
+            central: None,
+            unit,
+        }
+    }
+
     /// Whether both sides are known well and differ.
     pub(crate) fn kink(&self) -> bool {
         let (Some(f), Some(b)) = (self.forward, self.backward) else {
@@ -65,14 +75,9 @@ pub(crate) fn sides(
     both: bool,
 ) -> Sides {
     let unit = size / input;
-    let mut none = Sides {
-        forward: None,
-        backward: None,
-        central: None,
-        unit,
-    };
+    let mut found = Sides::unknown(unit);
     let Some(middle) = function(0.0) else {
-        return none;
+        return found;
     };
     let mut ladder = |sign: f64| -> Option<Vec<f64>> {
         STEPS
@@ -84,11 +89,11 @@ pub(crate) fn sides(
     let backward = if both { ladder(-1.0) } else { None };
     if let (Some(f), Some(b)) = (&forward, &backward) {
         let central: Vec<f64> = f.iter().zip(b).map(|(f, b)| 0.5 * (f + b)).collect();
-        none.central = Some(extrapolate(&central, 100.0, unit));
+        found.central = Some(extrapolate(&central, 100.0, unit));
     }
-    none.forward = forward.map(|ladder| extrapolate(&ladder, 10.0, unit));
-    none.backward = backward.map(|ladder| extrapolate(&ladder, 10.0, unit));
-    none
+    found.forward = forward.map(|ladder| extrapolate(&ladder, 10.0, unit));
+    found.backward = backward.map(|ladder| extrapolate(&ladder, 10.0, unit));
+    found
 }
 
 /// Richardson's extrapolation along the ladder; the pair of neighbours that agree best wins.

@@ -115,7 +115,11 @@ fn solvers(
         let units = [query.multiplier[0], query.remaining[0], query.context[0]];
         for (input, unit) in units.into_iter().enumerate() {
             let (a_value, b_value) = (first.0[input], second.0[input]);
-            let natural = if unit > 0.0 { a.action[0] / unit } else { f64::INFINITY };
+            let natural = if unit > 0.0 {
+                a.action[0] / unit
+            } else {
+                f64::INFINITY
+            };
             if (a_value - b_value).abs() > 1e-5 * a_value.abs().max(natural) {
                 return Err(Failure::new(
                     "solver-gradient",
@@ -190,10 +194,10 @@ fn networks(case: &EpisodeCase, played: &Played) -> Result<Tally, Failure> {
     let (fused, candle) = match (play(EngineKind::Fused), play(EngineKind::Candle)) {
         (Ok(fused), Ok(candle)) => (fused, candle),
         (fused, candle) => {
-            let words = |result: Result<_, laau_net::Error>| result.map_or_else(|error| error.to_string(), |_| "fine".to_owned());
+            let words = |error: Option<laau_net::Error>| error.map_or("fine".to_owned(), |e| e.to_string());
             return Err(Failure::new(
                 "engine-error",
-                format!("fused: {}; candle: {}", words(fused.map(|_| ())), words(candle.map(|_| ()))),
+                format!("fused: {}; candle: {}", words(fused.err()), words(candle.err())),
             ));
         }
     };
@@ -219,7 +223,10 @@ fn networks(case: &EpisodeCase, played: &Played) -> Result<Tally, Failure> {
         if !agrees {
             return Err(Failure::new(
                 "engine-gradient",
-                format!("weight {weight}: fused {a:?}, candle {b:?}, largest {largest:e}, {:?}", model.spec),
+                format!(
+                    "weight {weight}: fused {a:?}, candle {b:?}, largest {largest:e}, {:?}",
+                    model.spec
+                ),
             ));
         }
     }

@@ -61,7 +61,10 @@ fn judge(case: &LayerCase, resolved: &Resolved, solver: &mut dyn StepSolver) -> 
         if !(*x >= lower && *x <= upper) {
             return Err(Failure::new(
                 "outside-box",
-                format!("action[{i}] = {x:?} is outside [{lower:?}, {upper:?}], {}", solution.status),
+                format!(
+                    "action[{i}] = {x:?} is outside [{lower:?}, {upper:?}], {}",
+                    solution.status
+                ),
             ));
         }
     }
@@ -126,9 +129,27 @@ fn spoiled(
         spoil(query.remaining, f64::INFINITY),
     );
     for (what, query) in [
-        ("a context of NaN", Query { context: &context, ..query }),
-        ("a price of −1", Query { multiplier: &multiplier, ..query }),
-        ("an infinite budget", Query { remaining: &remaining, ..query }),
+        (
+            "a context of NaN",
+            Query {
+                context: &context,
+                ..query
+            },
+        ),
+        (
+            "a price of −1",
+            Query {
+                multiplier: &multiplier,
+                ..query
+            },
+        ),
+        (
+            "an infinite budget",
+            Query {
+                remaining: &remaining,
+                ..query
+            },
+        ),
     ] {
         solve(query, solutions)?;
         let status = solutions.row(0).status;

@@ -41,15 +41,14 @@ impl Audit for Ledgers {
         let steps = count(rng, 120);
         LedgerCase {
             budgets: (0..m).map(|_| amount(rng)).collect(),
-            spends: (0..steps)
-                .map(|_| (0..m).map(|_| ask(rng)).collect())
-                .collect(),
+            spends: (0..steps).map(|_| (0..m).map(|_| ask(rng)).collect()).collect(),
             reserves: (0..m).map(|_| amount(rng)).collect(),
         }
     }
 
     fn check(case: &LedgerCase) -> Result<Tally, Failure> {
-        let mut ledger = Ledger::new(&case.budgets).map_err(|error| Failure::new("refused", error.to_string()))?;
+        let mut ledger =
+            Ledger::new(&case.budgets).map_err(|error| Failure::new("refused", error.to_string()))?;
         let mut exact: Vec<BigInt> = case.budgets.iter().map(|b| integer(*b)).collect();
         compare(case, &ledger, &exact, "at the start")?;
         for (step, asks) in case.spends.iter().enumerate() {
@@ -66,7 +65,8 @@ impl Audit for Ledgers {
                         *left -= integer(*paid);
                     }
                 }
-                Err(Error::Overspend { .. } | Error::NotFinite { .. } | Error::Negative { .. }) if !covered => {}
+                Err(Error::Overspend { .. } | Error::NotFinite { .. } | Error::Negative { .. })
+                    if !covered => {}
                 result => {
                     return Err(Failure::new(
                         "spend",
@@ -97,7 +97,10 @@ fn compare(case: &LedgerCase, ledger: &Ledger, exact: &[BigInt], when: &str) -> 
         if available[m] != expected {
             return Err(Failure::new(
                 "available",
-                format!("{when}: available[{m}] is {:?}, exactly {expected:?}", available[m]),
+                format!(
+                    "{when}: available[{m}] is {:?}, exactly {expected:?}",
+                    available[m]
+                ),
             ));
         }
     }
@@ -111,7 +114,13 @@ impl Ask {
             Self::Nan => f64::NAN,
             Self::Share(share) => share * remaining,
             Self::Remaining(bits) => {
-                let step = |value: f64| if bits < 0 { value.next_down() } else { value.next_up() };
+                let step = |value: f64| {
+                    if bits < 0 {
+                        value.next_down()
+                    } else {
+                        value.next_up()
+                    }
+                };
                 (0..bits.abs()).fold(remaining, |value, _| step(value))
             }
         }

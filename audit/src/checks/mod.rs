@@ -149,7 +149,10 @@ fn guarded(check: impl FnOnce() -> Result<Tally, Failure>) -> Result<Tally, Fail
     PANICKED_AT.with(|at| at.borrow_mut().clear());
     catch_unwind(AssertUnwindSafe(check)).unwrap_or_else(|payload| {
         let place = PANICKED_AT.with(|at| at.borrow().clone());
-        Err(Failure::new("panic", format!("panic at {place}: {}", words(&*payload))))
+        Err(Failure::new(
+            "panic",
+            format!("panic at {place}: {}", words(&*payload)),
+        ))
     })
 }
 

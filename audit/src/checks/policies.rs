@@ -109,7 +109,12 @@ fn best(case: &EpisodeCase, played: &Played, setting: &Setting) -> Result<Vec<Ro
 }
 
 /// What a rollout says of itself, and what exact arithmetic says of it.
-fn honest(name: &str, problem: &dyn Problem, episode: &Episode<'_>, rollout: &Rollout) -> Result<(), Failure> {
+fn honest(
+    name: &str,
+    problem: &dyn Problem,
+    episode: &Episode<'_>,
+    rollout: &Rollout,
+) -> Result<(), Failure> {
     if rollout.violations > 0 {
         return Err(Failure::new(
             format!("{name}: violation"),
@@ -146,7 +151,10 @@ fn honest(name: &str, problem: &dyn Problem, episode: &Episode<'_>, rollout: &Ro
         if exact < 0.0 || rollout.remaining[row] != exact {
             return Err(Failure::new(
                 format!("{name}: overspent"),
-                format!("budget {row}: exactly {exact:?} remain, {:?} recorded", rollout.remaining[row]),
+                format!(
+                    "budget {row}: exactly {exact:?} remain, {:?} recorded",
+                    rollout.remaining[row]
+                ),
             ));
         }
     }

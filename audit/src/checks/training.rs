@@ -114,7 +114,7 @@ fn gradient(case: &EpisodeCase, played: &Played) -> Result<Tally, Failure> {
     if found.counts.approximate > 0 {
         return Ok(tally);
     }
-    let size = size_of_costs(played, &found.cost);
+    let size = size_of_costs(played, found.cost);
     for entry in (0..multipliers.len()).step_by(multipliers.len().div_ceil(4).max(1)) {
         let price = multipliers[entry];
         let mut moved = multipliers.clone();
@@ -142,14 +142,16 @@ fn gradient(case: &EpisodeCase, played: &Played) -> Result<Tally, Failure> {
 }
 
 /// What the cost of an episode is measured by: its own size, and how much it differs between the corners of the box.
-fn size_of_costs(played: &Played, cost: &f64) -> f64 {
+fn size_of_costs(played: &Played, cost: f64) -> f64 {
     let episode = played.episodes.get(0);
     let (lower, upper) = (played.problem.lower(), played.problem.upper());
     let corners: f64 = (0..episode.horizon())
         .map(|step| {
             let context = episode.context(step);
             let corner = |x: &[f64]| played.problem.cost(x, context);
-            (corner(lower) - corner(upper)).abs().min(corner(lower).abs() + corner(upper).abs())
+            (corner(lower) - corner(upper))
+                .abs()
+                .min(corner(lower).abs() + corner(upper).abs())
         })
         .sum();
     (cost.abs() + corners).max(1e-300)
