@@ -49,19 +49,17 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     quiet_panics();
     let mut out = stdout().lock();
-    let failed = match (arguments.only, arguments.case) {
-        (Some(check), Some(case)) => run_one(&check, case, &mut out).map(u64::from),
-        _ => {
-            let settings = Settings {
-                seed: arguments.seed,
-                cases: arguments.cases,
-                time: arguments
-                    .minutes
-                    .map(|minutes| Duration::from_secs_f64(60.0 * minutes.clamp(0.0, 1e6))),
-                only: arguments.only,
-            };
-            run(&settings, &mut out)
-        }
+    let failed = if let (Some(check), Some(case)) = (arguments.only, arguments.case) {
+        run_one(&check, case, &mut out).map(u64::from)
+    } else {
+        let minutes = |minutes: f64| Duration::from_secs_f64(60.0 * minutes.clamp(0.0, 1e6));
+        let settings = Settings {
+            seed: arguments.seed,
+            cases: arguments.cases,
+            time: arguments.minutes.map(minutes),
+            only: arguments.only,
+        };
+        run(&settings, &mut out)
     };
     match failed {
         Ok(0) => ExitCode::SUCCESS,
