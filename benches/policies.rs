@@ -11,7 +11,7 @@ use laau_baselines::{
 };
 use laau_benches::{fairness_episodes, log_utility, log_utility_episodes, sweep};
 use laau_core::problems::WeightedFairness;
-use laau_core::{Episodes, Error, rollout};
+use laau_core::{Episodes, Error, Nearest, rollout};
 use laau_kkt::{FairnessLayer, InteriorPoint, Options};
 
 /// Every policy that applies to the setting.
@@ -28,12 +28,11 @@ fn policies(setting: &Setting, train: &Episodes) -> Vec<Fitted> {
         most_episodes: 20,
         ..DualDescentOptions::new(mirror)
     };
-    let fits: [Result<Fitted, Error>; 9] = [
+    let fits: [Result<Fitted, Error>; 8] = [
         EqualOptions::default().fit(setting, train, train),
         AvgLtOptions::default().fit(setting, train, train),
         descent(Mirror::Euclidean).fit(setting, train, train),
         descent(Mirror::Entropic).fit(setting, train, train),
-        descent(Mirror::Queue).fit(setting, train, train),
         CrPursuitOptions::default().fit(setting, train, train),
         CeOptions::default().fit(setting, train, train),
         DpOptions::default().fit(setting, train, train),
@@ -73,7 +72,11 @@ fn several_budgets(criterion: &mut Criterion) {
         let problem = Arc::new(log_utility(4, 2));
         let train = log_utility_episodes(&problem, 40, horizon);
         let layer = InteriorPoint::new(problem.clone(), Options::default()).expect("valid options");
-        let setting = Setting::new(problem, Box::new(layer));
+        let nearest = Arc::new(Nearest::new(problem.clone()));
+        let projector = InteriorPoint::new(nearest, Options::default()).expect("valid options");
+        let setting = Setting::new(problem, Box::new(layer))
+            .with_projector(Box::new(projector))
+            .expect("made for the same problem");
         measure(criterion, "log-utility", "d=4,M=2,", &setting, &train);
     }
 }

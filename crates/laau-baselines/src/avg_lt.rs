@@ -2,13 +2,10 @@
 
 use std::sync::Arc;
 
-use laau_core::{
-    Agent, Differentiate, Episodes, Error, Observation, Policy, Projected, SmoothProblem, StepSolver,
-};
+use laau_core::{Constant, Differentiate, Episodes, Error, SmoothProblem, StepSolver, Unrolled};
 use serde::{Deserialize, Serialize};
 
 use crate::error::expect_option;
-use crate::layer::Layer;
 use crate::opt::{HorizonOptimum, HorizonOptions};
 use crate::setting::{Fitted, Setting};
 
@@ -45,7 +42,7 @@ impl AvgLtOptions {
     /// For options outside their ranges, and for episodes that do not fit the problem.
     pub fn fit(&self, setting: &Setting, train: &Episodes, _: &Episodes) -> Result<Fitted, Error> {
         let multiplier = self.average_multiplier(setting, train)?;
-        let policy = AvgLt::projected(setting, multiplier.clone())?;
+        let policy = avg_lt(setting, multiplier.clone())?;
         Ok(Fitted::new(policy).with_each("multiplier", &multiplier))
     }
 
@@ -85,54 +82,18 @@ impl AvgLtOptions {
     }
 }
 
-/// Every step pays the same price, to the last: the untruncated action at that price, projected.
-#[derive(Clone)]
-pub struct AvgLt {
-    solver: Box<dyn Differentiate>,
+/// The policy with a given price per budget: every step, the last included, is the layer's answer at that price to what
+/// is available.
+///
+/// # Errors
+/// [`Error::WrongLength`], [`Error::NotFinite`] or [`Error::Negative`] for the prices.
+pub fn avg_lt(
+    setting: &Setting,
     multiplier: Vec<f64>,
-}
-
-impl AvgLt {
-    /// The policy with a given price per budget, behind the projection.
-    ///
-    /// # Errors
-    /// [`Error::WrongLength`], [`Error::NotFinite`] or [`Error::Negative`] for the prices.
-    pub fn projected(setting: &Setting, multiplier: Vec<f64>) -> Result<Projected<Self>, Error> {
-        check_prices(setting, "the multiplier", &multiplier)?;
-        let policy = Self {
-            solver: setting.solver.clone(),
-            multiplier,
-        };
-        Ok(Projected::new(policy, setting.plain()))
-    }
-}
-
-impl Policy for AvgLt {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn begin(&self) -> Box<dyn Agent + '_> {
-        Box::new(AvgLtAgent {
-            layer: Layer::new(&*self.solver),
-            multiplier: &self.multiplier,
-        })
-    }
-}
-
-struct AvgLtAgent<'a> {
-    layer: Layer,
-    multiplier: &'a [f64],
-}
-
-impl Agent for AvgLtAgent<'_> {
-    fn decide(&mut self, seen: &Observation<'_>, action: &mut [f64]) -> Result<(), Error> {
-        self.layer.untruncated(seen, self.multiplier, action)
-    }
-
-    fn multiplier(&self) -> Option<&[f64]> {
-        Some(self.multiplier)
-    }
+) -> Result<Unrolled<Constant, Box<dyn Differentiate>>, Error> {
+    check_prices(setting, "the multiplier", &multiplier)?;
+    let policy = Unrolled::new(NAME, Constant(multiplier), setting.solver.clone())?;
+    Ok(policy.priced_to_the_end())
 }
 
 /// Checks one finite, non-negative value per budget.

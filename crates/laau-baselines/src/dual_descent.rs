@@ -1,6 +1,6 @@
 //! Dual mirror descent (Balseiro, Lu, Mirrokni): prices that learn from what was used.
 
-use laau_core::{Agent, Differentiate, Error, Observation, Policy, Projected, StepSolver};
+use laau_core::{Agent, Differentiate, Error, Observation, Policy, StepSolver};
 use serde::{Deserialize, Serialize};
 
 use crate::avg_lt::check_prices;
@@ -17,16 +17,14 @@ use crate::setting::Setting;
 /// |---|---|---|
 /// | `Euclidean` | `dgd` | `ν ← max(ν − η s, 0)` |
 /// | `Entropic` | `mw` | `ν ← ν exp(−η s)` |
-/// | `Queue` | `lyapunov` | `Q ← max(Q − s, 0)`, `ν = Q/V` with `V = 1/η`: drift plus penalty, the queue form of `dgd` |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mirror {
-    /// Dual gradient descent.
+    /// Dual gradient descent. Lyapunov optimisation is the same policy in other words: a virtual queue `Q ← max(Q − s, 0)`
+    /// with the price `ν = Q/V` and the weight `V = 1/η` of the penalty.
     Euclidean,
     /// Multiplicative weights.
     Entropic,
-    /// Lyapunov optimisation with virtual queues.
-    Queue,
 }
 
 impl Mirror {
@@ -36,7 +34,6 @@ impl Mirror {
         match self {
             Self::Euclidean => "dgd",
             Self::Entropic => "mw",
-            Self::Queue => "lyapunov",
         }
     }
 }
@@ -88,7 +85,13 @@ impl Default for DualDescentParameters {
 
 /// Dual mirror descent with the paper's change: the last step takes all it can use, `min(b_N, x_max)`.
 ///
-/// The price moves by what the *untruncated* action would have used, also where the projection paid less.
+/// A step plays the *untruncated* action, the layer's answer at the price when it may use whatever it wants. Where that
+/// cannot be paid it plays the layer's answer at the same price within what is available, and counts a projection. The price
+/// moves by what the untruncated action would have used, either way.
+///
+/// This is not what the sources do. Balseiro, Lu and Mirrokni play the null action where the untruncated one cannot be
+/// paid, and the LAAU paper projects it. For one action the layer's answer is the projection; for several it is the
+/// kindest reading, since a budget that is used up then holds back only the actions that use it.
 #[derive(Clone)]
 pub struct DualDescent {
     mirror: Mirror,
@@ -97,15 +100,11 @@ pub struct DualDescent {
 }
 
 impl DualDescent {
-    /// The policy with given parameters, behind the projection. The defaults need no data.
+    /// The policy with given parameters. The defaults need no data.
     ///
     /// # Errors
     /// For parameters outside their ranges.
-    pub fn projected(
-        setting: &Setting,
-        mirror: Mirror,
-        parameters: DualDescentParameters,
-    ) -> Result<Projected<Self>, Error> {
+    pub fn new(setting: &Setting, mirror: Mirror, parameters: DualDescentParameters) -> Result<Self, Error> {
         let name = mirror.name();
         let positive = |option, value: f64| {
             let good = value > 0.0 && value.is_finite();
@@ -126,18 +125,17 @@ impl DualDescent {
         for &start in starts {
             match mirror {
                 Mirror::Entropic => positive("start", start)?,
-                Mirror::Euclidean | Mirror::Queue => {
+                Mirror::Euclidean => {
                     let good = start >= 0.0 && start.is_finite();
                     expect_option(good, name, "start", "a non-negative value", start)?;
                 }
             }
         }
-        let policy = Self {
+        Ok(Self {
             mirror,
             solver: setting.solver.clone(),
             parameters,
-        };
-        Ok(Projected::new(policy, setting.plain()))
+        })
     }
 }
 
@@ -156,6 +154,7 @@ impl Policy for DualDescent {
             relative: vec![0.0; budgets],
             prices: vec![0.0; budgets],
             share: vec![0.0; budgets],
+            cuts: 0,
         })
     }
 }
@@ -166,12 +165,14 @@ struct DualDescentAgent<'a> {
     layer: Layer,
     /// `σ`, once it is known.
     scale: Option<Vec<f64>>,
-    /// `ν = μ/σ`; the queues `Q` of the queue form.
+    /// `ν = μ/σ`.
     relative: Vec<f64>,
     /// `μ`, the prices behind the last decision.
     prices: Vec<f64>,
     /// `ρ = B/N`.
     share: Vec<f64>,
+    /// How often the untruncated action could not be paid.
+    cuts: usize,
 }
 
 impl Agent for DualDescentAgent<'_> {
@@ -183,16 +184,12 @@ impl Agent for DualDescentAgent<'_> {
         }
         let eta = self.parameters.step_size / (seen.horizon as f64).sqrt();
         share(seen, &mut self.share);
-        if self.scale.is_none() && !self.open(seen, eta, action)? {
+        if self.scale.is_none() && !self.open(seen, action)? {
             return Ok(());
         }
         let Self { scale, prices, .. } = self;
         for (m, scale) in scale.iter().flatten().enumerate() {
-            prices[m] = scale
-                * match self.mirror {
-                    Mirror::Queue => self.relative[m] * eta,
-                    Mirror::Euclidean | Mirror::Entropic => self.relative[m],
-                };
+            prices[m] = scale * self.relative[m];
         }
         self.layer.untruncated(seen, prices, action)?;
         let used = self.layer.usage(seen, action);
@@ -207,14 +204,25 @@ impl Agent for DualDescentAgent<'_> {
             *nu = match self.mirror {
                 Mirror::Euclidean => (*nu - eta * saving).clamp(0.0, LARGEST_PRICE),
                 Mirror::Entropic => (*nu * (-eta * saving).exp()).clamp(SMALLEST_WEIGHT, LARGEST_PRICE),
-                Mirror::Queue => (*nu - saving).clamp(0.0, LARGEST_PRICE / eta),
             };
+        }
+        if used
+            .iter()
+            .zip(seen.available)
+            .any(|(used, available)| used > available)
+        {
+            self.cuts += 1;
+            self.layer.truncated(seen, &self.prices, action)?;
         }
         Ok(())
     }
 
     fn multiplier(&self) -> Option<&[f64]> {
         Some(&self.prices)
+    }
+
+    fn projections(&self) -> usize {
+        self.cuts
     }
 }
 
@@ -226,7 +234,7 @@ const LARGEST_PRICE: f64 = 1e6;
 impl DualDescentAgent<'_> {
     /// Finds the price scale and starts the prices. `false` when the step shows no price: the action is then the one
     /// that its share buys.
-    fn open(&mut self, seen: &Observation<'_>, eta: f64, action: &mut [f64]) -> Result<bool, Error> {
+    fn open(&mut self, seen: &Observation<'_>, action: &mut [f64]) -> Result<bool, Error> {
         let scale = match &self.parameters.scale {
             PriceScale::Given(scale) => scale.clone(),
             PriceScale::FirstStep => {
@@ -242,9 +250,6 @@ impl DualDescentAgent<'_> {
                 Start::Scaled(multiple) => *multiple,
                 Start::At(prices) => prices[m] / scale,
             };
-            if self.mirror == Mirror::Queue {
-                *nu /= eta;
-            }
         }
         self.scale = Some(scale);
         Ok(true)

@@ -24,6 +24,14 @@ pub enum Error {
         /// Which set: `training` or `validation`.
         set: &'static str,
     },
+    /// A policy that projects several actions, in a setting that cannot.
+    #[error("expected a projector for {actions} actions (`Setting::with_projector`), found none")]
+    NoProjector {
+        /// The policy's name.
+        policy: &'static str,
+        /// The number of actions.
+        actions: usize,
+    },
     /// An iteration that stopped short of its tolerance.
     #[error(
         "{what} stopped after {iterations} iterations at {residual:.1e}, expected at most {tolerance:.1e}"
@@ -49,6 +57,7 @@ impl Error {
         match self {
             Self::InvalidOption { policy, .. }
             | Self::NoEpisodes { policy, .. }
+            | Self::NoProjector { policy, .. }
             | Self::NotConverged { policy, .. } => policy,
         }
     }

@@ -44,6 +44,17 @@ impl Layer {
         self.solve(seen, price, action)
     }
 
+    /// The layer's answer to a price within what is available.
+    pub(crate) fn truncated(
+        &mut self,
+        seen: &Observation<'_>,
+        price: &[f64],
+        action: &mut [f64],
+    ) -> Result<(), Error> {
+        self.remaining.copy_from_slice(seen.available);
+        self.solve(seen, price, action)
+    }
+
     /// The best action that uses at most `limit`, and no more than is available. Returns the shadow prices of the limit.
     pub(crate) fn within(
         &mut self,

@@ -8,6 +8,7 @@ mod dual_descent;
 mod equal;
 mod error;
 mod fair_box;
+mod history;
 mod layer;
 mod opt;
 mod rl;
@@ -15,7 +16,7 @@ mod setting;
 mod shadow_price;
 mod tuning;
 
-pub use avg_lt::{AvgLt, AvgLtOptions};
+pub use avg_lt::{AvgLtOptions, avg_lt};
 pub use ce::{CeOptions, CertaintyEquivalent, FEATURES, Prediction, Predictor, Resolve, Rule};
 pub use cr_pursuit::{CrPursuit, CrPursuitOptions, Ratio};
 pub use dp::{Chain, DpOptions, DynamicProgram, Memory};

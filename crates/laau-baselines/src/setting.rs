@@ -3,24 +3,67 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use laau_core::{Differentiate, Episodes, Policy, Problem, Rollout, SmoothProblem, rollout_all};
+use laau_core::{Differentiate, Episodes, Policy, Problem, Rollout, SmoothProblem, StepSolver, rollout_all};
 
 use crate::error::Error;
 
-/// What every policy is built from: the problem and a layer for it.
+/// What every policy is built from: the problem, a layer for it, and a projector for those that need one.
 #[derive(Clone)]
 pub struct Setting {
     /// The problem.
     pub problem: Arc<dyn SmoothProblem>,
     /// A layer that solves the problem's steps; every agent takes a fork of it.
     pub solver: Box<dyn Differentiate>,
+    /// A layer for [`laau_core::Nearest`] of the problem: the Euclidean projection onto what can be paid.
+    pub projector: Option<Box<dyn Differentiate>>,
 }
 
 impl Setting {
     /// A problem and a layer for it.
     #[must_use]
     pub fn new(problem: Arc<dyn SmoothProblem>, solver: Box<dyn Differentiate>) -> Self {
-        Self { problem, solver }
+        Self {
+            problem,
+            solver,
+            projector: None,
+        }
+    }
+
+    /// Adds a layer for [`laau_core::Nearest`] of the problem. A network that outputs several actions needs it.
+    ///
+    /// # Errors
+    /// [`laau_core::Error::WrongLength`] when the layer is for a problem of other sizes.
+    pub fn with_projector(mut self, projector: Box<dyn Differentiate>) -> Result<Self, laau_core::Error> {
+        let (ours, theirs) = (self.problem.dimensions(), projector.problem().dimensions());
+        for (what, expected, found) in [
+            ("the projector's actions", ours.actions, theirs.actions),
+            ("the projector's budgets", ours.budgets, theirs.budgets),
+            (
+                "the projector's context",
+                ours.actions + ours.context,
+                theirs.context,
+            ),
+        ] {
+            if expected != found {
+                return Err(laau_core::Error::WrongLength {
+                    what,
+                    expected,
+                    found,
+                });
+            }
+        }
+        self.projector = Some(projector);
+        Ok(self)
+    }
+
+    /// The projector, for a policy with several actions; one action needs none.
+    pub(crate) fn expect_projector(&self, policy: &'static str) -> Result<Option<&dyn Differentiate>, Error> {
+        let actions = self.problem.dimensions().actions;
+        match &self.projector {
+            _ if actions == 1 => Ok(None),
+            Some(projector) => Ok(Some(&**projector)),
+            None => Err(Error::NoProjector { policy, actions }),
+        }
     }
 
     /// The problem without its derivatives, as the driver and the projection want it.

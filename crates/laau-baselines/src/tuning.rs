@@ -18,7 +18,7 @@ use crate::setting::{Fitted, Setting};
 ///
 /// | name | default | purpose | range |
 /// |---|---|---|---|
-/// | `mirror` | `euclidean` | `dgd`, `mw` or `lyapunov` | |
+/// | `mirror` | `euclidean` | `dgd` or `mw` | |
 /// | `cold_start` | `false` | starts at 0 (`mw`: at 1, in the units of the problem) and tunes the step size alone | |
 /// | `smallest_step_size`, `largest_step_size` | 1/32, 8 | the grid of `η √N`, by factors of 2 | positive |
 /// | `smallest_start`, `largest_start` | 1/8, 4 | the grid of the first multiplier over the average one, by factors of 2 | positive |
@@ -96,12 +96,12 @@ impl DualDescentOptions {
             start: match (self.cold_start, self.mirror) {
                 (false, _) => Start::Scaled(at.1.exp2()),
                 (true, Mirror::Entropic) => Start::At(vec![1.0; scale.len()]),
-                (true, Mirror::Euclidean | Mirror::Queue) => Start::Scaled(0.0),
+                (true, Mirror::Euclidean) => Start::Scaled(0.0),
             },
             scale: PriceScale::Given(scale.clone()),
         };
         let (best, utility) = self.search(|at| {
-            let policy = DualDescent::projected(setting, self.mirror, parameters(at))?;
+            let policy = DualDescent::new(setting, self.mirror, parameters(at))?;
             setting.mean_utility(&policy, &validation)
         })?;
         let best = parameters(best);
@@ -110,7 +110,7 @@ impl DualDescentOptions {
             Start::At(prices) => prices.clone(),
         };
         let (step_size, eta) = (best.step_size, best.step_size / (train.horizon() as f64).sqrt());
-        let policy = DualDescent::projected(setting, self.mirror, best)?;
+        let policy = DualDescent::new(setting, self.mirror, best)?;
         Ok(Fitted::new(policy)
             .with("step_size", step_size)
             .with("eta", eta)

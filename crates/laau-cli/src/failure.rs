@@ -104,7 +104,7 @@ impl<T, E: Display> Hint<T> for Result<T, E> {
 impl From<laau_core::Error> for Failure {
     fn from(error: laau_core::Error) -> Self {
         use laau_core::Error;
-        let hint = match &error {
+        let hint = match error.root() {
             Error::BudgetTooSmall { least, .. } => {
                 return Self::new(
                     one_episode(&error),

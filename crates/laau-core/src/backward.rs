@@ -32,7 +32,8 @@ pub struct EpisodeGradient {
 /// The paper's Eqn. (gradbudget) has the wrong sign and lacks the path from `b_{t-1}` through `x_{t-1}`.
 ///
 /// # Errors
-/// When sizes do not fit, or a step is not solved.
+/// When sizes do not fit, or a step has no feasible action. A step that is feasible but short of the solver's tolerance is
+/// played, and its gradient counts as approximate.
 pub fn episode_gradient(
     solver: &mut dyn Differentiate,
     episode: &Episode<'_>,
@@ -69,10 +70,7 @@ pub fn episode_gradient(
             remaining: available,
         };
         solver.solve(query, solutions.row_mut(step))?;
-        let status = solutions.row(step).status;
-        if !status.is_solved() {
-            return Err(Error::Unsolved { step, status });
-        }
+        solutions.row(step).status.expect_feasible(step)?;
         let action = solutions.row(step).action;
         cost += solver.problem().cost(action, context);
         solver.problem().usage(action, context, &mut usage);

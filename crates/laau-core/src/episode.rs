@@ -1,7 +1,7 @@
 //! Episodes: what happens to a policy.
 
 use crate::error::{Error, expect_finite, expect_length};
-use crate::problem::{Dimensions, Problem};
+use crate::problem::{Dimensions, Problem, least_budgets};
 
 /// One episode: the contexts of its steps and its budgets, borrowed from an [`Episodes`] set.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -204,7 +204,7 @@ impl Episodes {
     /// step.
     ///
     /// # Errors
-    /// [`Error::WrongLength`] or [`Error::BudgetTooSmall`].
+    /// [`Error::WrongLength`], [`Error::BudgetTooSmall`], or the problem's own about a context, with its episode and step.
     pub fn check(&self, problem: &dyn Problem) -> Result<(), Error> {
         let Dimensions { budgets, context, .. } = problem.dimensions();
         if self.context_len != context {
@@ -221,8 +221,7 @@ impl Episodes {
                 found: self.budget_len,
             });
         }
-        let mut least = vec![0.0; budgets];
-        problem.reserve(self.horizon, &mut least);
+        let least = least_budgets(problem, self.horizon);
         for (index, &budget) in self.budgets.iter().enumerate() {
             let resource = index % budgets;
             if budget < least[resource] {
@@ -235,9 +234,14 @@ impl Episodes {
                 });
             }
         }
-        self.contexts
-            .chunks_exact(context)
-            .try_for_each(|context| problem.check_context(context))
+        for (index, context) in self.contexts.chunks_exact(context).enumerate() {
+            problem.check_context(context).map_err(|error| {
+                error
+                    .at_step(index % self.horizon)
+                    .in_episode(index / self.horizon)
+            })?;
+        }
+        Ok(())
     }
 }
 
@@ -297,5 +301,34 @@ mod tests {
                 .to_string(),
             "episode 1: budget 2.9 of resource 0 is below 3, the least that 3 steps use"
         );
+    }
+
+    #[test]
+    fn a_budget_is_accepted_if_and_only_if_it_covers_the_least_usage_exactly() {
+        let problem = WeightedFairness::new(0.1, 7.0).unwrap();
+        // Three times the float nearest to 0.1 lies between these two neighbours.
+        let (below, above) = (0.3_f64.next_up().next_down(), 0.3_f64.next_up());
+        assert_eq!(two_episodes([above, above]).unwrap().check(&problem), Ok(()));
+        assert_eq!(
+            two_episodes([above, below]).unwrap().check(&problem),
+            Err(Error::BudgetTooSmall {
+                episode: 1,
+                resource: 0,
+                budget: below,
+                least: above,
+                horizon: 3
+            })
+        );
+    }
+
+    #[test]
+    fn a_refused_context_is_found_again_by_its_episode_and_step() {
+        let set = Episodes::new(3, 1, 1, vec![0.1, 0.2, 0.3, 0.4, -0.5, 0.6], vec![30.0; 2]).unwrap();
+        let error = set.check(&WeightedFairness::paper()).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "episode 1: step 1: expected a non-negative value for context[0], found -0.5"
+        );
+        assert!(matches!(error.root(), Error::Negative { index: 0, .. }));
     }
 }

@@ -108,6 +108,34 @@ pub enum Error {
         /// The solver's outcome.
         status: crate::solver::Status,
     },
+    /// A payment for a step whose context was not revealed, or a second one for the same context.
+    #[error("step {step}: nothing can be paid before its context is revealed")]
+    NoContext {
+        /// The step.
+        step: usize,
+    },
+    /// A context or a payment after the last step.
+    #[error("the episode is over: all {horizon} steps are paid")]
+    EpisodeOver {
+        /// The horizon.
+        horizon: usize,
+    },
+    /// What is wrong with one step.
+    #[error("step {step}: {reason}")]
+    AtStep {
+        /// The step.
+        step: usize,
+        /// What is wrong with it.
+        reason: Box<Error>,
+    },
+    /// What is wrong with one episode of a set.
+    #[error("episode {episode}: {reason}")]
+    InEpisode {
+        /// The episode's position in its set.
+        episode: usize,
+        /// What is wrong with it.
+        reason: Box<Error>,
+    },
     /// Anything a policy of another crate needs to say.
     #[error("policy `{policy}`: {reason}")]
     Policy {
@@ -116,6 +144,35 @@ pub enum Error {
         /// What happened.
         reason: String,
     },
+}
+
+impl Error {
+    /// What is wrong, without the episode and the step in which it is.
+    #[must_use]
+    pub fn root(&self) -> &Self {
+        match self {
+            Self::AtStep { reason, .. } | Self::InEpisode { reason, .. } => reason.root(),
+            other => other,
+        }
+    }
+
+    pub(crate) fn at_step(self, step: usize) -> Self {
+        Self::AtStep {
+            step,
+            reason: Box::new(self),
+        }
+    }
+
+    pub(crate) fn in_episode(mut self, of_set: usize) -> Self {
+        if let Self::BudgetTooSmall { episode, .. } = &mut self {
+            *episode = of_set;
+            return self;
+        }
+        Self::InEpisode {
+            episode: of_set,
+            reason: Box::new(self),
+        }
+    }
 }
 
 /// Checks that a slice has the expected length.

@@ -1,13 +1,14 @@
 //! The only place where budget is spent.
 
 use crate::error::{Error, expect_finite, expect_length};
+use crate::exact::{Exact, Product};
 
 /// Pays usage out of budgets, exactly.
 ///
-/// Each remaining budget is kept as an unevaluated sum of floats that represents the real number without any rounding
-/// (a non-overlapping expansion in the sense of Priest and Shewchuk). Hence the guarantee, for any number of steps
-/// and any finite values: *the exact real-number sum of all usage never exceeds the budget*, and no part of a
-/// budget is lost to rounding either. There is no epsilon.
+/// Each remaining budget is kept as a whole number of 2^-1074, the unit of which every float is a multiple, so that
+/// nothing is ever rounded; it has a fixed size, whatever is spent. Hence the guarantee, for any number of spends and any
+/// finite values: *the exact real-number sum of all usage never exceeds the budget*, and no part of a budget is lost
+/// to rounding either. There is no epsilon.
 ///
 /// ```
 /// use laau_core::Ledger;
@@ -23,7 +24,7 @@ use crate::error::{Error, expect_finite, expect_length};
 /// ```
 #[derive(Debug, Clone)]
 pub struct Ledger {
-    accounts: Vec<Expansion>,
+    accounts: Vec<Exact>,
     remaining: Vec<f64>,
 }
 
@@ -42,7 +43,7 @@ impl Ledger {
             });
         }
         Ok(Self {
-            accounts: budgets.iter().map(|&b| Expansion::new(b)).collect(),
+            accounts: budgets.iter().map(|&b| Exact::new(b)).collect(),
             remaining: budgets.to_vec(),
         })
     }
@@ -55,14 +56,20 @@ impl Ledger {
         &self.remaining
     }
 
-    /// What remains of each budget less a reserve, rounded down: the most that this step may use if the reserve is to
-    /// stay. Negative where the reserve is already broken.
-    pub fn available(&self, reserve: &[f64], out: &mut [f64]) {
-        for ((account, reserve), out) in self.accounts.iter().zip(reserve).zip(out) {
-            *out = if *reserve == 0.0 {
-                account.floor()
+    /// What remains of each budget less the reserve of `steps_left` further steps, `steps_left × least`, exactly, then
+    /// rounded down: the most that this step may use if the reserve is to stay.
+    ///
+    /// `least` is [`crate::Problem::least_usage`]: finite and not negative. The result is negative where the reserve is
+    /// already broken.
+    pub fn available(&self, least: &[f64], steps_left: usize, out: &mut [f64]) {
+        let reserves = least.iter().map(|least| Product::new(*least, steps_left));
+        for (((account, remaining), reserve), out) in
+            self.accounts.iter().zip(&self.remaining).zip(reserves).zip(out)
+        {
+            *out = if reserve.is_zero() {
+                *remaining
             } else {
-                account.minus(*reserve).floor()
+                account.floor_less(reserve)
             };
         }
     }
@@ -98,80 +105,11 @@ impl Ledger {
             }
         }
         for ((account, remaining), &paid) in self.accounts.iter_mut().zip(&mut self.remaining).zip(usage) {
-            account.subtract(paid);
+            account.subtract(Product::new(paid, 1));
             *remaining = account.floor();
         }
         Ok(())
     }
-}
-
-/// An exact sum of floats: non-overlapping terms, non-zero, in increasing order of magnitude.
-///
-/// The exponents of `f64` span 2,098 bits, so that no more than 40 terms of 53 bits fit; two or three are usual.
-#[derive(Debug, Clone)]
-struct Expansion {
-    terms: [f64; Self::MOST_TERMS],
-    count: usize,
-}
-
-impl Expansion {
-    const MOST_TERMS: usize = 40;
-
-    fn new(value: f64) -> Self {
-        let mut terms = [0.0; Self::MOST_TERMS];
-        terms[0] = value;
-        Self {
-            terms,
-            count: usize::from(value != 0.0),
-        }
-    }
-
-    /// Shewchuk's GROW-EXPANSION with zero elimination, adding `-value`.
-    fn subtract(&mut self, value: f64) {
-        let mut carry = -value;
-        let mut kept = 0;
-        for i in 0..self.count {
-            let (sum, error) = two_sum(carry, self.terms[i]);
-            if error != 0.0 {
-                self.terms[kept] = error;
-                kept += 1;
-            }
-            carry = sum;
-        }
-        if carry != 0.0 {
-            self.terms[kept] = carry;
-            kept += 1;
-        }
-        self.count = kept;
-    }
-
-    fn minus(&self, value: f64) -> Self {
-        let mut difference = self.clone();
-        difference.subtract(value);
-        difference
-    }
-
-    /// The largest float that is not above the exact sum.
-    fn floor(&self) -> f64 {
-        let mut high = 0.0;
-        for &term in self.terms[..self.count].iter().rev() {
-            let (sum, error) = two_sum(high, term);
-            high = sum;
-            if error != 0.0 {
-                // The terms below `error` are smaller than its last bit: its sign decides.
-                return if error < 0.0 { high.next_down() } else { high };
-            }
-        }
-        high
-    }
-}
-
-/// Knuth's exact sum: `a + b = sum + error`, without rounding, for any finite values that do not overflow.
-fn two_sum(a: f64, b: f64) -> (f64, f64) {
-    let sum = a + b;
-    let b_rounded = sum - a;
-    let a_rounded = sum - b_rounded;
-    (sum, (a - a_rounded) + (b - b_rounded))
 }
 
 #[cfg(test)]
@@ -212,7 +150,7 @@ mod tests {
         let mut ledger = Ledger::new(&[3.0]).unwrap();
         ledger.spend(&[1e-20]).unwrap();
         let mut available = [0.0];
-        ledger.available(&[2.0], &mut available);
+        ledger.available(&[0.5], 4, &mut available);
         assert_eq!(available, [1.0_f64.next_down()]);
     }
 }

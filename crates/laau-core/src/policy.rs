@@ -70,6 +70,11 @@ pub trait Agent {
     fn projections(&self) -> usize {
         0
     }
+
+    /// How many of the actions taken were short of the layer's tolerance.
+    fn unconverged(&self) -> usize {
+        0
+    }
 }
 
 impl<P: Policy + ?Sized> Policy for Box<P> {

@@ -1,6 +1,7 @@
 //! What is optimised: a cost, a usage, a box.
 
 use crate::error::Error;
+use crate::exact::Product;
 
 /// The sizes of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -19,7 +20,7 @@ pub struct Dimensions {
 ///
 /// 1. `l(·, c)` and every `g_m(·, c)` are convex and twice differentiable on the box, and `g ≥ 0`.
 /// 2. The lower corner of the box uses, in every context, at most [`Problem::least_usage`]. The reserve is built on
-///    this: whoever keeps the reserve can always act.
+///    this: whoever keeps the reserve, [`Problem::least_usage`] times the steps to come, can always act.
 /// 3. `l + λᵀg` is strictly convex for every `λ > 0`, so that the action is unique.
 pub trait Problem: Send + Sync {
     /// The name by which files and reports know the problem, for example `weighted-fairness`.
@@ -52,14 +53,15 @@ pub trait Problem: Send + Sync {
         Ok(())
     }
 
-    /// The usage that must stay for `steps_left` further steps, so that each can still take the lower corner.
+    /// The usage that must stay for `steps_left` further steps, so that each can still take the lower corner, for
+    /// those who reckon in floats: `steps_left × least_usage`, rounded up.
     ///
-    /// `reserve(k + 1) − reserve(k) ≥ least_usage` holds in exact arithmetic: [`Problem::least_usage`] is rounded up to
-    /// 32 significant bits, so that the product with any horizon below two million is exact.
+    /// A budget covers the exact product if and only if it is not below this. The ledger and the driver keep the exact
+    /// product and compute it from [`Problem::least_usage`] alone: an override changes nothing that is paid.
     fn reserve(&self, steps_left: usize, out: &mut [f64]) {
         self.least_usage(out);
         for value in out {
-            *value = round_up_to_32_bits(*value) * steps_left as f64;
+            *value = Product::new(*value, steps_left).ceiling();
         }
     }
 
@@ -170,7 +172,8 @@ pub trait SmoothProblem: Problem {
     }
 }
 
-/// Checks what every problem must satisfy before it is used: sizes and an ordered, finite box.
+/// Checks what every problem must satisfy before it is used: sizes and an ordered, finite box. A bound may be
+/// met from both sides: `lower = upper` fixes an action.
 ///
 /// # Errors
 /// [`Error::InvalidProblem`] that names what is wrong.
@@ -193,9 +196,14 @@ pub fn validate_problem(problem: &dyn Problem) -> Result<(), Error> {
         return Err(invalid(format!("expected {actions} lower and upper bounds")));
     }
     for (i, (lower, upper)) in problem.lower().iter().zip(problem.upper()).enumerate() {
-        if !(lower.is_finite() && upper.is_finite() && lower < upper) {
+        if !(lower.is_finite() && upper.is_finite() && lower <= upper) {
             return Err(invalid(format!(
-                "expected finite bounds with lower < upper, found [{lower}, {upper}] for action {i}"
+                "expected finite bounds with lower <= upper, found [{lower}, {upper}] for action {i}"
+            )));
+        }
+        if (upper - lower).is_infinite() {
+            return Err(invalid(format!(
+                "expected a box of finite width, found [{lower}, {upper}] for action {i}"
             )));
         }
     }
@@ -210,33 +218,72 @@ pub fn validate_problem(problem: &dyn Problem) -> Result<(), Error> {
     Ok(())
 }
 
-/// The smallest number of at most 32 significant bits that is not below `value` (`value ≥ 0`).
-fn round_up_to_32_bits(value: f64) -> f64 {
-    const DROPPED: u64 = (1 << 21) - 1;
-    let bits = value.to_bits();
-    if bits & DROPPED == 0 {
-        value
-    } else {
-        f64::from_bits((bits | DROPPED) + 1)
+/// The smallest budgets with which an episode of so many steps can be played, from the least usage alone.
+pub(crate) fn least_budgets(problem: &dyn Problem, horizon: usize) -> Vec<f64> {
+    let mut least = vec![0.0; problem.dimensions().budgets];
+    problem.least_usage(&mut least);
+    for value in &mut least {
+        *value = Product::new(*value, horizon).ceiling();
     }
+    least
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::problems::{Trading, WeightedFairness};
 
     #[test]
-    fn rounding_up_keeps_short_numbers_and_raises_long_ones() {
-        for exact in [0.0, 1.0, 0.5, 40.0, 1e6, 0.375] {
-            assert_eq!(round_up_to_32_bits(exact), exact);
+    fn the_reserve_is_the_product_rounded_up() {
+        let reserve = |lower: f64, steps: usize| {
+            let mut out = [0.0];
+            WeightedFairness::new(lower, 40.0)
+                .unwrap()
+                .reserve(steps, &mut out);
+            out[0]
+        };
+        assert_eq!(reserve(1.0, 3), 3.0);
+        assert_eq!(reserve(0.1, 3), 0.300_000_000_000_000_04);
+        assert_eq!(reserve(0.1, 0), 0.0);
+        // Beyond two million steps, where a product of 32 bits would not be exact.
+        assert_eq!(reserve(1.0, 1 << 53), 2f64.powi(53));
+        for steps in [7, 1 << 21, (1 << 40) + 1] {
+            let product = 0.1 * steps as f64;
+            let error = 0.1_f64.mul_add(steps as f64, -product);
+            let expected = if error > 0.0 { product.next_up() } else { product };
+            assert_eq!(reserve(0.1, steps), expected, "{steps} steps");
         }
-        for long in [0.1, 1.0 / 3.0, std::f64::consts::PI, 1e-300] {
-            let up = round_up_to_32_bits(long);
-            assert!(up >= long && up <= long * (1.0 + 1e-9), "{long} became {up}");
-            for k in 1..2000 {
-                let product = up * f64::from(k);
-                assert_eq!(f64::from(k).mul_add(up, -product), 0.0, "{k} × {up} is not exact");
+    }
+
+    #[test]
+    fn a_box_may_be_a_point_but_not_wider_than_a_float() {
+        struct Boxed([f64; 2]);
+        impl Problem for Boxed {
+            fn name(&self) -> &'static str {
+                "boxed"
             }
+            fn dimensions(&self) -> Dimensions {
+                Trading::inventory().dimensions()
+            }
+            fn lower(&self) -> &[f64] {
+                &self.0[..1]
+            }
+            fn upper(&self) -> &[f64] {
+                &self.0[1..]
+            }
+            fn cost(&self, _: &[f64], _: &[f64]) -> f64 {
+                0.0
+            }
+            fn usage(&self, _: &[f64], _: &[f64], out: &mut [f64]) {
+                out.fill(0.0);
+            }
+            fn least_usage(&self, out: &mut [f64]) {
+                out.fill(0.0);
+            }
+        }
+        assert_eq!(validate_problem(&Boxed([3.0, 3.0])), Ok(()));
+        for bounds in [[3.0, 2.0], [f64::NAN, 1.0], [0.0, f64::INFINITY], [-1e308, 1e308]] {
+            assert!(validate_problem(&Boxed(bounds)).is_err(), "{bounds:?}");
         }
     }
 }

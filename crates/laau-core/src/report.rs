@@ -41,6 +41,9 @@ pub struct PolicyReport {
     pub failures: usize,
     /// Steps in which the named projection acted.
     pub projections: usize,
+    /// Steps whose action was feasible but short of the layer's tolerance.
+    #[serde(default)]
+    pub unconverged: usize,
     /// Exact and approximate gradients in training, for a policy that was trained.
     pub gradients: Option<GradientCounts>,
     /// What was fitted or tuned, by name.
@@ -82,6 +85,7 @@ impl PolicyReport {
             violations: rollouts.iter().map(|r| r.violations).sum(),
             failures: rollouts.iter().map(|r| r.failures).sum(),
             projections: rollouts.iter().map(|r| r.projections).sum(),
+            unconverged: rollouts.iter().map(|r| r.unconverged).sum(),
             gradients: None,
             parameters: BTreeMap::new(),
         }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use crate::episode::{Episode, Episodes};
-use crate::error::Error;
+use crate::error::{Error, expect_finite, expect_length};
 use crate::hindsight::{Hindsight, replay};
 use crate::ledger::Ledger;
 use crate::policy::{Agent, Observation, Policy};
-use crate::problem::{Dimensions, Problem};
+use crate::problem::{Dimensions, Problem, least_budgets};
 
 /// How one episode went.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,6 +33,8 @@ pub struct Rollout {
     pub first_failure: Option<Error>,
     /// How often the named projection acted.
     pub projections: usize,
+    /// Steps whose action was feasible but short of the layer's tolerance.
+    pub unconverged: usize,
 }
 
 impl Rollout {
@@ -53,9 +55,13 @@ pub struct Progress<'a> {
     contexts: Vec<f64>,
     horizon: usize,
     step: usize,
-    reserve: Vec<f64>,
+    /// Whether the last of the contexts is that of the current step.
+    revealed: bool,
+    least: Vec<f64>,
     available: Vec<f64>,
+    /// What the last action that was paid used, and what the one in hand asks for.
     usage: Vec<f64>,
+    asked: Vec<f64>,
 }
 
 impl<'a> Progress<'a> {
@@ -64,10 +70,12 @@ impl<'a> Progress<'a> {
     /// # Errors
     /// [`Error::WrongLength`] or [`Error::BudgetTooSmall`] when the problem cannot be played with these budgets.
     pub fn new(problem: &'a dyn Problem, horizon: usize, budgets: &[f64]) -> Result<Self, Error> {
+        // Memory for longer episodes is taken as their contexts come: a horizon may be a mere upper bound.
+        const MOST_CONTEXTS_AT_ONCE: usize = 1 << 16;
         let Dimensions {
             budgets: m, context, ..
         } = problem.dimensions();
-        crate::error::expect_length("the budgets", budgets, m)?;
+        expect_length("the budgets", budgets, m)?;
         if horizon == 0 {
             return Err(Error::WrongLength {
                 what: "a horizon",
@@ -76,31 +84,34 @@ impl<'a> Progress<'a> {
             });
         }
         let ledger = Ledger::new(budgets)?;
-        let mut reserve = vec![0.0; m];
-        problem.reserve(horizon, &mut reserve);
+        let smallest = least_budgets(problem, horizon);
         if let Some(resource) = budgets
             .iter()
-            .zip(&reserve)
-            .position(|(budget, least)| budget < least)
+            .zip(&smallest)
+            .position(|(budget, smallest)| budget < smallest)
         {
             return Err(Error::BudgetTooSmall {
                 episode: 0,
                 resource,
                 budget: budgets[resource],
-                least: reserve[resource],
+                least: smallest[resource],
                 horizon,
             });
         }
+        let mut least = vec![0.0; m];
+        problem.least_usage(&mut least);
         Ok(Self {
             problem,
             ledger,
             budgets: budgets.to_vec(),
-            contexts: Vec::with_capacity(horizon * context),
+            contexts: Vec::with_capacity(horizon.saturating_mul(context).min(MOST_CONTEXTS_AT_ONCE)),
             horizon,
             step: 0,
-            reserve,
+            revealed: false,
+            least,
             available: vec![0.0; m],
             usage: vec![0.0; m],
+            asked: vec![0.0; m],
         })
     }
 
@@ -131,56 +142,72 @@ impl<'a> Progress<'a> {
     /// Reveals the context of the current step and lets an agent decide on it. Nothing is paid yet.
     ///
     /// # Errors
-    /// The agent's, or [`Error::WrongLength`] / [`Error::NotFinite`] for the context; the step is then still open, and
-    /// as if the context had not been shown.
+    /// The agent's: the context is then revealed, and any action can be paid for it. Or, for a context that is refused,
+    /// [`Error::WrongLength`], [`Error::NotFinite`] or the problem's own, and [`Error::EpisodeOver`]: it is then as
+    /// if the context had not been shown.
     pub fn decide(
         &mut self,
         context: &[f64],
         agent: &mut dyn Agent,
         action: &mut [f64],
     ) -> Result<(), Error> {
+        self.reveal(context)?;
+        agent.decide(&self.observation(), action)
+    }
+
+    /// Takes the context of the current step, or leaves everything as it was.
+    fn reveal(&mut self, context: &[f64]) -> Result<(), Error> {
         let context_len = self.problem.dimensions().context;
-        crate::error::expect_length("context", context, context_len)?;
-        crate::error::expect_finite("context", context)?;
+        expect_length("context", context, context_len)?;
+        expect_finite("context", context)?;
         self.problem.check_context(context)?;
         if self.is_over() {
-            return Err(Error::WrongLength {
-                what: "the episode's steps",
-                expected: self.horizon,
-                found: self.step + 1,
+            return Err(Error::EpisodeOver {
+                horizon: self.horizon,
             });
         }
         self.contexts.truncate(self.step * context_len);
         self.contexts.extend_from_slice(context);
-        self.problem
-            .reserve(self.horizon - self.step - 1, &mut self.reserve);
-        self.ledger.available(&self.reserve, &mut self.available);
-        let observation = Observation {
+        let steps_left = self.horizon - self.step - 1;
+        self.ledger
+            .available(&self.least, steps_left, &mut self.available);
+        self.revealed = true;
+        Ok(())
+    }
+
+    /// What an agent may know of the step whose context was revealed.
+    fn observation(&self) -> Observation<'_> {
+        Observation {
             step: self.step,
             horizon: self.horizon,
             contexts: &self.contexts,
-            context_len,
+            context_len: self.problem.dimensions().context,
             budgets: &self.budgets,
             remaining: self.ledger.remaining(),
             available: &self.available,
-        };
-        agent.decide(&observation, action)
+        }
     }
 
-    /// Pays an action for the context last shown, all or nothing, and goes on to the next step.
+    /// Pays an action for the context of the current step, all or nothing, and goes on to the next step.
     ///
     /// # Errors
-    /// [`Error::Overspend`] when the action uses more than is available (the reserve is not available), or
-    /// [`Error::NotFinite`] / [`Error::OutsideBox`] for its values; nothing is paid, the step is still open.
+    /// [`Error::NoContext`] before the step's context was revealed, and [`Error::EpisodeOver`] after the last step;
+    /// [`Error::Overspend`] when the action uses more than is available (the reserve is not available);
+    /// [`Error::WrongLength`], [`Error::NotFinite`] or [`Error::OutsideBox`] for its values. Nothing is paid, the step is
+    /// still open.
     pub fn pay(&mut self, action: &[f64]) -> Result<(), Error> {
-        let context_len = self.problem.dimensions().context;
-        crate::error::expect_finite("action", action)?;
-        for (index, ((x, lower), upper)) in action
-            .iter()
-            .zip(self.problem.lower())
-            .zip(self.problem.upper())
-            .enumerate()
-        {
+        if self.is_over() {
+            return Err(Error::EpisodeOver {
+                horizon: self.horizon,
+            });
+        }
+        if !self.revealed {
+            return Err(Error::NoContext { step: self.step });
+        }
+        let (lower, upper) = (self.problem.lower(), self.problem.upper());
+        expect_length("action", action, lower.len())?;
+        expect_finite("action", action)?;
+        for (index, ((x, lower), upper)) in action.iter().zip(lower).zip(upper).enumerate() {
             if x < lower || x > upper {
                 return Err(Error::OutsideBox {
                     index,
@@ -190,9 +217,10 @@ impl<'a> Progress<'a> {
                 });
             }
         }
+        let context_len = self.problem.dimensions().context;
         self.problem
-            .usage(action, &self.contexts[self.step * context_len..], &mut self.usage);
-        for (resource, (&asked, &available)) in self.usage.iter().zip(&self.available).enumerate() {
+            .usage(action, &self.contexts[self.step * context_len..], &mut self.asked);
+        for (resource, (&asked, &available)) in self.asked.iter().zip(&self.available).enumerate() {
             if asked > available {
                 return Err(Error::Overspend {
                     resource,
@@ -201,7 +229,9 @@ impl<'a> Progress<'a> {
                 });
             }
         }
-        self.ledger.spend(&self.usage)?;
+        self.ledger.spend(&self.asked)?;
+        std::mem::swap(&mut self.usage, &mut self.asked);
+        self.revealed = false;
         self.step += 1;
         Ok(())
     }
@@ -210,7 +240,8 @@ impl<'a> Progress<'a> {
 /// Plays one episode.
 ///
 /// # Errors
-/// When the problem cannot be played on the episode; never because of what the policy does.
+/// When the problem cannot be played on the episode, for example [`Error::AtStep`] for a context that it refuses; never
+/// because of what the policy does.
 pub fn rollout(problem: &dyn Problem, policy: &dyn Policy, episode: &Episode<'_>) -> Result<Rollout, Error> {
     let Dimensions {
         actions: d,
@@ -230,12 +261,14 @@ pub fn rollout(problem: &dyn Problem, policy: &dyn Policy, episode: &Episode<'_>
         failures: 0,
         first_failure: None,
         projections: 0,
+        unconverged: 0,
     };
     let mut action = vec![0.0; d];
     for step in 0..horizon {
         let context = episode.context(step);
         action.copy_from_slice(problem.lower());
-        if let Err(error) = progress.decide(context, &mut *agent, &mut action) {
+        progress.reveal(context).map_err(|error| error.at_step(step))?;
+        if let Err(error) = agent.decide(&progress.observation(), &mut action) {
             result.failures += 1;
             result.first_failure.get_or_insert(error);
             action.copy_from_slice(problem.lower());
@@ -243,7 +276,7 @@ pub fn rollout(problem: &dyn Problem, policy: &dyn Policy, episode: &Episode<'_>
         if progress.pay(&action).is_err() {
             result.violations += 1;
             action.copy_from_slice(problem.lower());
-            progress.pay(&action)?;
+            progress.pay(&action).map_err(|error| error.at_step(step))?;
         }
         result.actions.extend_from_slice(&action);
         result.usages.extend_from_slice(progress.last_usage());
@@ -253,6 +286,7 @@ pub fn rollout(problem: &dyn Problem, policy: &dyn Policy, episode: &Episode<'_>
         }
     }
     result.projections = agent.projections();
+    result.unconverged = agent.unconverged();
     result.remaining = progress.remaining().to_vec();
     Ok(result)
 }
@@ -269,7 +303,7 @@ pub fn rollout_all(
     episodes.check(problem)?;
     (0..episodes.len())
         .into_par_iter()
-        .map(|index| rollout(problem, policy, &episodes.get(index)))
+        .map(|index| rollout(problem, policy, &episodes.get(index)).map_err(|error| error.in_episode(index)))
         .collect()
 }
 
@@ -289,12 +323,13 @@ pub fn rollout_hindsight(
         .map(|index| {
             let episode = episodes.get(index);
             let mut plan = vec![0.0; width];
-            hindsight.plan(&episode, &mut plan)?;
-            rollout(
-                &**problem,
-                &replay(hindsight.name(), plan, Arc::clone(problem)),
-                &episode,
-            )
+            hindsight
+                .plan(&episode, &mut plan)
+                .and_then(|()| {
+                    let plan = replay(hindsight.name(), plan, Arc::clone(problem));
+                    rollout(&**problem, &plan, &episode)
+                })
+                .map_err(|error| error.in_episode(index))
         })
         .collect()
 }

@@ -103,6 +103,25 @@ impl Status {
     pub fn is_solved(&self) -> bool {
         matches!(self, Self::Solved { .. })
     }
+
+    /// Whether the action can be paid: the query was solved, or the solver stopped short of its tolerance.
+    #[must_use]
+    pub fn is_feasible(&self) -> bool {
+        matches!(self, Self::Solved { .. } | Self::NotConverged { .. })
+    }
+
+    /// The one rule for every policy and every training: a feasible action is played, and one that is short of its
+    /// tolerance is counted (its gradient is [`Exactness::Approximate`]); anything else is an error.
+    ///
+    /// # Errors
+    /// [`Error::Unsolved`] for a query without a feasible action.
+    pub fn expect_feasible(self, step: usize) -> Result<(), Error> {
+        if self.is_feasible() {
+            Ok(())
+        } else {
+            Err(Error::Unsolved { step, status: self })
+        }
+    }
 }
 
 impl fmt::Display for Status {
@@ -321,7 +340,7 @@ pub enum Inexact {
     SingularHessian,
     /// The kink was smoothed on request.
     Smoothed,
-    /// The query was not solved.
+    /// The query was not solved to the solver's tolerance.
     NotSolved,
 }
 

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::policy::{Agent, Observation, Policy};
-use crate::solver::{Query, Solutions, StepSolver};
+use crate::solver::{Query, Solutions, Status, StepSolver};
 
 /// Prices the budgets: an observation to one non-negative multiplier per budget.
 ///
@@ -87,6 +87,7 @@ impl<M: Multiplier + Clone, S: StepSolver + Clone> Policy for Unrolled<M, S> {
             last_step_free: self.last_step_free,
             prices: vec![0.0; dimensions.budgets],
             solution: Solutions::new(dimensions, 1),
+            unconverged: 0,
         })
     }
 }
@@ -97,6 +98,7 @@ struct UnrolledAgent<M, S> {
     last_step_free: bool,
     prices: Vec<f64>,
     solution: Solutions,
+    unconverged: usize,
 }
 
 impl<M: Multiplier, S: StepSolver> Agent for UnrolledAgent<M, S> {
@@ -114,13 +116,12 @@ impl<M: Multiplier, S: StepSolver> Agent for UnrolledAgent<M, S> {
         self.solver.solve(query, self.solution.row_mut(0))?;
         let solution = self.solution.row(0);
         action.copy_from_slice(solution.action);
-        match solution.status {
-            status if status.is_solved() => Ok(()),
-            status => Err(Error::Unsolved {
-                step: observation.step,
-                status,
-            }),
-        }
+        self.unconverged += usize::from(!solution.status.is_solved());
+        solution.status.expect_feasible(observation.step)
+    }
+
+    fn unconverged(&self) -> usize {
+        self.unconverged
     }
 
     fn multiplier(&self) -> Option<&[f64]> {

@@ -69,7 +69,7 @@ impl InteriorPoint {
             context: vec![0.0; d * context],
             exactness: self.prepare(query, solution),
         };
-        if !solution.status.is_solved() {
+        if !solution.status.is_feasible() {
             return Ok(jacobians);
         }
         let smoothed = jacobians.exactness
@@ -117,10 +117,11 @@ impl InteriorPoint {
 
     /// Reads the active set from a solution and factorises its system.
     fn prepare(&mut self, query: Query<'_>, solution: SolutionRef<'_>) -> Exactness {
-        if !solution.status.is_solved() {
-            return Exactness::Approximate {
-                reason: Inexact::NotSolved,
-            };
+        let not_solved = Exactness::Approximate {
+            reason: Inexact::NotSolved,
+        };
+        if !solution.status.is_feasible() {
+            return not_solved;
         }
         let Self {
             problem,
@@ -154,6 +155,8 @@ impl InteriorPoint {
             (None, true) => Exactness::Approximate {
                 reason: Inexact::WeaklyActive,
             },
+            // Short of the tolerance it is the derivative of a point nearby.
+            (None, false) if !solution.status.is_solved() => not_solved,
             (None, false) => Exactness::Exact,
         }
     }
@@ -240,13 +243,13 @@ fn read_active_set(
     let mut weak = false;
     for i in 0..work.model.d {
         let x = solution.action[i];
-        let near = options.active_tolerance * (upper[i] - lower[i]);
+        let near = |bound: f64| (x - bound).abs() <= options.active_tolerance * (x.abs() + bound.abs());
         set.bounds[i] = if solution.lower_duals[i] > 0.0 {
             Bound::Lower
         } else if solution.upper_duals[i] > 0.0 {
             Bound::Upper
         } else {
-            weak |= x - lower[i] <= near || upper[i] - x <= near;
+            weak |= near(lower[i]) || near(upper[i]);
             Bound::Free
         };
     }
@@ -256,8 +259,9 @@ fn read_active_set(
         if solution.duals[m] > 0.0 {
             set.budgets.push(m);
         } else {
+            // A smaller budget would move an action off its upper bound; on the lower bound it would only be infeasible.
             let uses = (0..work.model.d)
-                .any(|i| set.bounds[i] == Bound::Free && work.model.jacobian[m * work.model.d + i] != 0.0);
+                .any(|i| set.bounds[i] != Bound::Lower && work.model.jacobian[m * work.model.d + i] != 0.0);
             weak |= uses && remaining - used <= options.active_tolerance * (remaining.abs() + used.abs());
         }
     }
@@ -299,7 +303,7 @@ impl Differentiate for InteriorPoint {
             expect_length("the context gradient", out, context)?;
         }
         let exactness = self.prepare(query, solution);
-        if !solution.status.is_solved() {
+        if !solution.status.is_feasible() {
             gradient.multiplier.fill(0.0);
             gradient.remaining.fill(0.0);
             if let Some(out) = gradient.context {

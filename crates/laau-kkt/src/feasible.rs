@@ -6,9 +6,10 @@ use crate::model::Model;
 
 /// Moves an action in until its usage fits, exactly, and changes it as little as it can.
 ///
-/// A budget that is exceeded by `e` is met by a step of `e` along its gradient, taken over the actions above their lower
-/// bound that use it. Rounding may eat such a step, so it doubles until it bites. If that leads nowhere the action is drawn
-/// towards the lower corner, which fits. Returns whether anything moved; the model then holds the usage of the result.
+/// A budget that is exceeded by `e` is met by the smallest step, relative to how far each action is above its lower bound:
+/// an action that is a million times smaller than another gives nothing of the rounding of the larger one. The step may
+/// round to zero; it doubles until usage changes. If that leads nowhere the action is drawn towards the lower corner,
+/// which fits. Returns whether anything moved; the model then holds the usage of the result.
 pub(crate) fn pull_in(
     problem: &dyn SmoothProblem,
     model: &mut Model,
@@ -17,32 +18,33 @@ pub(crate) fn pull_in(
 ) -> bool {
     let (d, lower) = (model.d, problem.lower());
     let mut moved = false;
-    let mut factor = 1.0;
+    // What the step is multiplied with, and the budget and excess before it.
+    let (mut factor, mut last) = (1.0, (usize::MAX, f64::INFINITY));
     for round in 0..DIRECT + TOWARDS_CORNER {
         let Some(m) = exceeded(model, query) else {
             return moved;
         };
         moved = true;
         let excess = model.usage[m] - query.remaining[m];
-        if round < DIRECT {
-            let jacobian = &model.jacobian[m * d..][..d];
-            let mut norm = 0.0;
+        let jacobian = &model.jacobian[m * d..][..d];
+        // What each action could give; the largest stands for 1.
+        let most = (0..d).fold(0.0_f64, |most, i| most.max(jacobian[i] * (x[i] - lower[i])));
+        if round < DIRECT && most > 0.0 {
+            factor = if (m, excess) == last { 2.0 * factor } else { 1.0 };
+            last = (m, excess);
+            let share = |i: usize, x: &[f64]| jacobian[i].max(0.0) * (x[i] - lower[i]) / most;
+            let norm: f64 = (0..d).map(|i| share(i, x) * share(i, x)).sum();
             for i in 0..d {
-                if jacobian[i] > 0.0 && x[i] > lower[i] {
-                    norm += jacobian[i] * jacobian[i];
-                }
+                let step = factor * (excess / most) * (share(i, x) / norm) * (x[i] - lower[i]);
+                x[i] = (x[i] - step).max(lower[i]);
             }
-            for i in 0..d {
-                if jacobian[i] > 0.0 && x[i] > lower[i] && norm > 0.0 {
-                    x[i] = (x[i] - factor * excess * jacobian[i] / norm).max(lower[i]);
-                }
-            }
-            factor *= 2.0;
         } else {
-            // 2⁻⁵² first, then larger and larger shares of the way, at last all of it.
-            let share = 0.5_f64.powi(i32::from(52 - (round - DIRECT).min(52)));
+            // 2⁻⁵² first, then larger and larger shares of the way, at last all of it; for the actions that use the budget.
+            let share = 0.5_f64.powi(i32::from(52 - round.saturating_sub(DIRECT).min(52)));
             for i in 0..d {
-                x[i] = (x[i] - share * (x[i] - lower[i])).max(lower[i]);
+                if jacobian[i] > 0.0 || most == 0.0 {
+                    x[i] = (x[i] - share * (x[i] - lower[i])).max(lower[i]);
+                }
             }
         }
         model.evaluate_usage(problem, query, x);
@@ -54,7 +56,7 @@ pub(crate) fn pull_in(
     moved
 }
 
-const DIRECT: u8 = 24;
+const DIRECT: u8 = 64;
 const TOWARDS_CORNER: u8 = 54;
 
 fn exceeded(model: &Model, query: Query<'_>) -> Option<usize> {

@@ -17,8 +17,11 @@ use crate::polish::Polish;
 
 /// Each further guess of the active set comes at this share of the barrier of the one before.
 const NEXT_STAGE: f64 = 1e-3;
-/// Below this relative barrier the interior point has nothing more to give.
-const LAST_STAGE: f64 = 1e-14;
+/// From this relative barrier on, the interior point is a solution where the active set does not settle.
+const INTERIOR_STAGE: f64 = 1e-10;
+/// Below this relative barrier the interior point has nothing more to give: actions whose worth differs by more are none of
+/// double precision's.
+const LAST_STAGE: f64 = 1e-40;
 
 /// Solves and differentiates the convex layer of any [`SmoothProblem`].
 ///
@@ -30,9 +33,12 @@ const LAST_STAGE: f64 = 1e-14;
 ///    constraint is inactive;
 /// 3. a pull-in by the last bits, so that `usage ≤ remaining` holds in `f64` as the problem computes it.
 ///
-/// **The residual** of [`Status::Solved`] is the largest of: stationarity of an action, relative to the sum of the
-/// absolute terms in it and to the change of the gradient over the action's own size (`H_ii (|x_i| + x_i − lower_i)`);
-/// and the product of relative slack and relative dual of a constraint. Primal and dual feasibility hold exactly.
+/// **The residual** of [`Status::Solved`] is the larger of two figures, neither of which knows the width of the box. The
+/// first is the largest stationarity of an action, relative to the sum of the absolute terms in it and to the change of
+/// the gradient over the action's own size, `H_ii (|x_i| + x_i − lower_i)`; near a bound it is the product with the
+/// distance to it. The second is what the solution could still gain, relative to the sum of the terms `|∂_i| |x_i|`
+/// of the priced cost: the products of slacks and duals, and `r²/H` of a free action. Primal and dual feasibility hold
+/// exactly.
 ///
 /// **Without an interior**, when `b` is what the lower corner uses, the actions that use this budget are pinned to their
 /// lower bounds and the rest is solved. Pinned actions are exempt from the residual: where usage starts flat (as `x²` from
@@ -69,6 +75,8 @@ pub(crate) struct Workspace {
     pub(crate) model: Model,
     pub(crate) barrier: Barrier,
     pub(crate) polish: Polish,
+    /// The best solution so far of a query that is hard to solve.
+    best: Polish,
     pub(crate) system: System,
     pub(crate) slack: Vec<f64>,
     pub(crate) scratch: Vec<f64>,
@@ -99,6 +107,7 @@ impl InteriorPoint {
                 model,
                 barrier: Barrier::new(d, m, diagonal),
                 polish: Polish::new(d, m),
+                best: Polish::new(d, m),
                 system: System::new(d, m, diagonal),
                 slack: vec![0.0; m],
                 scratch: vec![0.0; d],
@@ -122,7 +131,9 @@ impl InteriorPoint {
         }
         if let Err(error) = self.problem.check_context(query.context) {
             let index = match error {
-                CoreError::Negative { index, .. } | CoreError::NotFinite { index, .. } => index,
+                CoreError::Negative { index, .. }
+                | CoreError::NotFinite { index, .. }
+                | CoreError::OutsideDomain { index, .. } => index,
                 _ => 0,
             };
             return Some(Status::Invalid {
@@ -141,19 +152,16 @@ impl InteriorPoint {
         let work = &mut self.work;
         let (d, m) = (work.model.d, work.model.m);
         let (lower, upper) = (self.problem.lower(), self.problem.upper());
-        work.barrier.free.fill(1.0);
+        for i in 0..d {
+            work.barrier.free[i] = if lower[i] < upper[i] { 1.0 } else { 0.0 };
+        }
         for row in 0..m {
             work.slack[row] = query.remaining[row] - work.model.usage[row];
         }
         work.model.begin(&*self.problem, query, lower);
         for row in 0..m {
-            let jacobian = &work.model.jacobian[row * d..][..d];
-            let mut reach = 0.0;
-            for i in 0..d {
-                reach += jacobian[i].max(0.0) * (upper[i] - lower[i]);
-            }
-            let rounding = 8.0 * f64::EPSILON * query.remaining[row].abs();
-            let tight = work.slack[row] <= rounding.max(self.options.active_tolerance * reach);
+            let size = query.remaining[row].abs() + work.model.usage[row].abs();
+            let tight = work.slack[row] <= self.options.exhausted_tolerance * size;
             work.barrier.live[row] = !tight;
             if !tight {
                 continue;
@@ -176,43 +184,80 @@ impl InteriorPoint {
         }
     }
 
-    /// Runs the stages; returns whether the active set has settled, and the steps taken.
-    fn run(&mut self, query: Query<'_>) -> (bool, u32) {
-        let Self {
-            problem,
-            options,
-            work,
-        } = self;
-        let problem = &**problem;
-        work.barrier.begin(problem, &mut work.model, query, &work.slack);
-        let mut until = options.polish_at;
+    /// Runs the stages until one gives a solution within the tolerance.
+    ///
+    /// Where the active set does not settle (more constraints meet in a point than it takes to hold it), the interior point
+    /// is the solution as soon as it is close enough. The best that was seen is the answer when the steps run out.
+    fn run(&mut self, query: Query<'_>, solution: &mut SolutionMut<'_>) -> Status {
+        let work = &mut self.work;
+        work.barrier
+            .begin(&*self.problem, &mut work.model, query, &work.slack);
+        let mut until = self.options.polish_at;
         let mut polishing = 0;
+        let mut best = f64::INFINITY;
         loop {
-            let limit = options.max_iterations.saturating_sub(polishing);
+            let limit = self.options.max_iterations.saturating_sub(polishing);
+            let Self {
+                problem,
+                options,
+                work,
+            } = self;
+            let problem = &**problem;
             work.barrier
                 .advance(problem, &mut work.model, query, until, limit, None);
-            let settled = work.polish.run(
-                problem,
-                &mut work.model,
-                &mut work.system,
-                query,
-                &work.barrier,
-                options,
-            );
-            polishing += work.polish.steps;
-            let steps = work.barrier.iterations + polishing;
-            if settled {
-                return (true, steps);
+            let Workspace {
+                model,
+                system,
+                polish,
+                barrier,
+                ..
+            } = work;
+            let settled = polish.run(problem, model, system, query, barrier, options);
+            polishing += polish.steps;
+            let iterations = barrier.iterations + polishing;
+            let last = until <= LAST_STAGE || iterations >= self.options.max_iterations;
+            if settled || until <= INTERIOR_STAGE || last {
+                if !settled {
+                    self.take_interior(query);
+                }
+                let residual = self.settle(query, solution);
+                if residual <= self.options.tolerance {
+                    return Status::Solved { iterations, residual };
+                }
+                if residual < best || best == f64::INFINITY {
+                    best = residual;
+                    self.work.best.copy_from(&self.work.polish);
+                }
             }
-            model_at_barrier(work, problem, query);
-            if until <= LAST_STAGE || steps >= options.max_iterations {
-                return (false, steps);
+            let work = &mut self.work;
+            if last {
+                work.polish.copy_from(&work.best);
+                work.model.evaluate(&*self.problem, query, &work.polish.x);
+                work.model.evaluate_usage(&*self.problem, query, &work.polish.x);
+                work.polish.update_stationarity(&work.model, query);
+                let residual = self.finish(query, solution);
+                return Status::NotConverged { iterations, residual };
             }
+            work.model.evaluate(&*self.problem, query, &work.barrier.x);
             until = (until * NEXT_STAGE).max(LAST_STAGE);
         }
     }
 
-    /// Takes the interior point as it is where no active set has settled.
+    /// Makes the polished point payable, prices the budgets that pin actions, and writes the solution; returns its residual.
+    fn settle(&mut self, query: Query<'_>, solution: &mut SolutionMut<'_>) -> f64 {
+        let work = &mut self.work;
+        if pull_in(&*self.problem, &mut work.model, query, &mut work.polish.x) {
+            work.model.evaluate(&*self.problem, query, &work.polish.x);
+            work.polish.update_stationarity(&work.model, query);
+        }
+        if work.barrier.live.contains(&false) {
+            self.price_pinning_budgets(query);
+        }
+        self.finish(query, solution)
+    }
+
+    /// Takes the interior point as it is, duals included, where no active set has settled. Its products of slack and dual
+    /// are as small as the last barrier, which is all that optimality asks for.
     fn take_interior(&mut self, query: Query<'_>) {
         let work = &mut self.work;
         let (lower, upper) = (self.problem.lower(), self.problem.upper());
@@ -227,13 +272,21 @@ impl InteriorPoint {
                 };
             }
         }
+        for m in 0..work.model.m {
+            let dual = work.barrier.dual[m];
+            work.polish.dual[m] = if work.barrier.live[m] && dual.is_finite() {
+                dual
+            } else {
+                0.0
+            };
+        }
         work.model.evaluate(&*self.problem, query, &work.polish.x);
         work.model.evaluate_usage(&*self.problem, query, &work.polish.x);
         work.polish.update_stationarity(&work.model, query);
     }
 
-    /// Gives pinned actions a budget to blame: a dual large enough that no lower dual is negative.
-    fn blame_pinning_budgets(&mut self, query: Query<'_>) {
+    /// Assigns duals to the budgets that pin actions, large enough that no dual of a lower bound is negative.
+    fn price_pinning_budgets(&mut self, query: Query<'_>) {
         let work = &mut self.work;
         let d = work.model.d;
         for row in 0..work.model.m {
@@ -259,6 +312,8 @@ impl InteriorPoint {
         let polish = &work.polish;
         let mut residual = 0.0_f64;
         let mut note = |value: f64| residual = if value <= residual { residual } else { value };
+        // What the solution could still gain, action by action, and the size of the terms of the priced cost.
+        let (mut gain, mut worth) = (0.0, 0.0);
         for i in 0..work.model.d {
             let (x, r, scale) = (polish.x[i], polish.stationarity[i], polish.scale[i]);
             let size = x.abs() + (x - lower[i]);
@@ -266,27 +321,44 @@ impl InteriorPoint {
             solution.action[i] = x;
             solution.lower_duals[i] = 0.0;
             solution.upper_duals[i] = 0.0;
-            let total = scale + work.model.curvature(i).abs() * size;
+            worth += scale * size;
             match polish.set.bounds[i] {
-                Bound::Lower if r > zero => {
-                    solution.lower_duals[i] = r;
-                    note((x - lower[i]) / (upper[i] - lower[i]) * (r / (r + scale)));
-                }
-                Bound::Upper if -r > zero => {
-                    solution.upper_duals[i] = -r;
-                    note((upper[i] - x) / (upper[i] - lower[i]) * (-r / (scale - r)));
-                }
-                _ if work.barrier.free[i] == 0.0 || r == 0.0 => {}
-                _ => note(r.abs() / total),
+                Bound::Lower if r > zero => solution.lower_duals[i] = r,
+                Bound::Upper if -r > zero => solution.upper_duals[i] = -r,
+                Bound::Lower if -r > zero && upper[i] <= lower[i] => solution.upper_duals[i] = -r,
+                _ => {}
             }
+            if r == 0.0 || work.barrier.free[i] == 0.0 {
+                continue;
+            }
+            let room = if r > 0.0 { x - lower[i] } else { upper[i] - x };
+            if room == 0.0 {
+                continue;
+            }
+            let (distance, force) = (r.abs() * room, r * r);
+            let curvature = work.model.curvature(i).abs();
+            gain += if force < distance * curvature {
+                force / curvature
+            } else {
+                distance
+            };
+            let relative = r.abs() / (scale + curvature * size);
+            note(if distance < relative * scale * size {
+                distance / (scale * size)
+            } else {
+                relative
+            });
         }
         for m in 0..work.model.m {
             let (dual, remaining, used) = (polish.dual[m], query.remaining[m], work.model.usage[m]);
             solution.duals[m] = dual;
             if dual > 0.0 && work.barrier.live[m] {
-                let slack = (remaining - used) / (remaining.abs() + used.abs()).max(f64::MIN_POSITIVE);
-                note(slack * dual / (dual + query.multiplier[m]));
+                let rounding = 8.0 * f64::EPSILON * (remaining.abs() + used.abs());
+                gain += dual * (remaining - used - rounding).max(0.0);
             }
+        }
+        if gain > 0.0 {
+            note(gain / worth);
         }
         if residual.is_finite() {
             residual
@@ -294,11 +366,6 @@ impl InteriorPoint {
             f64::INFINITY
         }
     }
-}
-
-/// The gradients at the interior point again, after polishing has moved the model elsewhere.
-fn model_at_barrier(work: &mut Workspace, problem: &dyn SmoothProblem, query: Query<'_>) {
-    work.model.evaluate(problem, query, &work.barrier.x);
 }
 
 impl StepSolver for InteriorPoint {
@@ -317,24 +384,7 @@ impl StepSolver for InteriorPoint {
             return Ok(());
         }
         self.pin(query);
-        let (settled, iterations) = self.run(query);
-        if !settled {
-            self.take_interior(query);
-        }
-        let work = &mut self.work;
-        if pull_in(&*self.problem, &mut work.model, query, &mut work.polish.x) {
-            work.model.evaluate(&*self.problem, query, &work.polish.x);
-            work.polish.update_stationarity(&work.model, query);
-        }
-        if work.barrier.live.contains(&false) {
-            self.blame_pinning_budgets(query);
-        }
-        let residual = self.finish(query, &mut solution);
-        *solution.status = if residual <= self.options.tolerance {
-            Status::Solved { iterations, residual }
-        } else {
-            Status::NotConverged { iterations, residual }
-        };
+        *solution.status = self.run(query, &mut solution);
         Ok(())
     }
 }

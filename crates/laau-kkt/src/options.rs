@@ -7,8 +7,9 @@ use crate::error::Error;
 /// | option | default | purpose | range |
 /// |---|---|---|---|
 /// | `tolerance` | 1e-9 | largest relative KKT residual of a solved query | (0, 1) |
-/// | `max_iterations` | 100 | interior-point and Newton steps together before a query counts as not converged | ≥ 1 |
+/// | `max_iterations` | 300 | interior-point and Newton steps together before a query counts as not converged | ≥ 1 |
 /// | `active_tolerance` | 1e-12 | a relative slack or dual below this is zero; both zero: a kink | (0, 1e-3) |
+/// | `exhausted_tolerance` | 1e-14 | a budget with less than this share of itself left at the lower corner pins the actions that use it | (0, 1e-3) |
 /// | `polish_at` | 3e-2 | relative barrier at which the active set is guessed for the first time | (0, 1) |
 /// | `rank_tolerance` | 1e-12 | a relative pivot or singular value below this is zero | (0, 1e-3) |
 /// | `kink` | `OneSided` | the gradient exactly at a kink | |
@@ -20,6 +21,8 @@ pub struct Options {
     pub max_iterations: u32,
     /// A relative slack or dual below this counts as zero.
     pub active_tolerance: f64,
+    /// A budget with less than this share of itself left at the lower corner pins the actions that use it.
+    pub exhausted_tolerance: f64,
     /// Relative barrier at which the active set is guessed for the first time; later guesses follow at a
     /// thousandth of the one before.
     pub polish_at: f64,
@@ -48,8 +51,9 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             tolerance: 1e-9,
-            max_iterations: 100,
+            max_iterations: 300,
             active_tolerance: 1e-12,
+            exhausted_tolerance: 1e-14,
             polish_at: 3e-2,
             rank_tolerance: 1e-12,
             kink: Kink::OneSided,
@@ -81,6 +85,12 @@ impl Options {
             small,
             self.active_tolerance,
             open(self.active_tolerance, 1e-3),
+        )?;
+        within(
+            "exhausted_tolerance",
+            small,
+            self.exhausted_tolerance,
+            open(self.exhausted_tolerance, 1e-3),
         )?;
         within(
             "rank_tolerance",

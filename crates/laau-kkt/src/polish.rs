@@ -55,6 +55,15 @@ impl Polish {
         }
     }
 
+    /// Takes over the point, its duals and its active set.
+    pub(crate) fn copy_from(&mut self, other: &Self) {
+        self.set.bounds.copy_from_slice(&other.set.bounds);
+        self.set.budgets.clear();
+        self.set.budgets.extend_from_slice(&other.set.budgets);
+        self.x.copy_from_slice(&other.x);
+        self.dual.copy_from_slice(&other.dual);
+    }
+
     /// Polishes the barrier's iterate. When it settles, the model holds the derivatives at the polished point.
     pub(crate) fn run(
         &mut self,
@@ -74,7 +83,7 @@ impl Polish {
         while self.steps < STEPS {
             self.steps += 1;
             model.evaluate_hessian(problem, query, &self.x, &self.dual);
-            if !self.factorise(model, system, lower, options) {
+            if !self.factorise(model, system, query, lower, options) {
                 return false;
             }
             let step = self.newton(model, system, query, (lower, upper));
@@ -89,7 +98,7 @@ impl Polish {
             changed |= self.release_bounds(barrier, options);
             changed |= self.join_violated(model, query, barrier, options);
             if !changed && (step <= LAST_STEP || self.residual(model, query) <= ROUNDING) {
-                self.clean(model, options);
+                self.clean(model, query, options);
                 return true;
             }
         }
@@ -110,7 +119,7 @@ impl Polish {
             let (u, v, z, y) = (barrier.u[i], barrier.v[i], barrier.z[i], barrier.y[i]);
             // What a slack is worth in units of its dual: how much the gradient changes over it.
             let scale = model.gradient_scale(i, query.multiplier, &barrier.dual);
-            let worth = model.curvature(i) + scale / (upper[i] - lower[i]);
+            let worth = model.curvature(i) + scale / barrier.reach[i];
             self.set.bounds[i] = if barrier.free[i] == 0.0 || z > worth * u {
                 Bound::Lower
             } else if y > worth * v {
@@ -134,7 +143,15 @@ impl Polish {
         }
     }
 
-    fn factorise(&mut self, model: &Model, system: &mut System, lower: &[f64], options: &Options) -> bool {
+    /// Factorises the system of the active set; a budget that depends on those before it leaves the set.
+    fn factorise(
+        &mut self,
+        model: &Model,
+        system: &mut System,
+        query: Query<'_>,
+        lower: &[f64],
+        options: &Options,
+    ) -> bool {
         for i in 0..model.d {
             let size = self.x[i].abs() + (self.x[i] - lower[i]);
             let scale = self.scale[i] / size;
@@ -150,8 +167,13 @@ impl Polish {
             match system.eliminate(model, &self.set, Some(&self.ridge), None, options.rank_tolerance) {
                 Ok(()) => return true,
                 Err(Failure::Dependent { row }) => {
-                    let m = self.set.budgets.remove(row);
+                    let m = self.set.budgets[row];
+                    if self.give_way(model, query, m) {
+                        continue;
+                    }
+                    self.set.budgets.remove(row);
                     self.dual[m] = 0.0;
+                    self.update_stationarity(model, query);
                 }
                 Err(Failure::Hessian) if !strengthened => {
                     strengthened = true;
@@ -161,6 +183,27 @@ impl Polish {
                 }
                 Err(Failure::Hessian) => return false,
             }
+        }
+    }
+
+    /// Frees an action from its upper bound for a budget that is violated and that no free action can meet: the one whose
+    /// dual a rising price of the budget would use up first.
+    fn give_way(&mut self, model: &Model, query: Query<'_>, m: usize) -> bool {
+        let jacobian = &model.jacobian[m * model.d..][..model.d];
+        let met = |i: usize| self.set.bounds[i] == Bound::Free && jacobian[i] != 0.0;
+        if model.usage[m] <= query.remaining[m] || (0..model.d).any(met) {
+            return false;
+        }
+        let first = (0..model.d)
+            .filter(|&i| self.set.bounds[i] == Bound::Upper && jacobian[i] > 0.0)
+            .map(|i| (i, -self.stationarity[i] / jacobian[i]))
+            .min_by(|(_, a), (_, b)| a.total_cmp(b));
+        match first {
+            Some((i, _)) => {
+                self.set.bounds[i] = Bound::Free;
+                true
+            }
+            None => false,
         }
     }
 
@@ -221,9 +264,10 @@ impl Polish {
 
     fn drop_negative(&mut self, model: &Model, options: &Options) -> bool {
         let before = self.set.budgets.len();
-        let (scale, dual) = (&self.scale, &mut self.dual);
+        let (scale, bounds, dual) = (&self.scale, &self.set.bounds, &mut self.dual);
         self.set.budgets.retain(|&m| {
-            let keep = dual[m] >= 0.0 || -dual[m] <= options.active_tolerance * dual_scale(model, scale, m);
+            let least = options.active_tolerance * dual_scale(model, scale, bounds, m);
+            let keep = dual[m] >= 0.0 || -dual[m] <= least;
             if !keep {
                 dual[m] = 0.0;
             }
@@ -305,21 +349,35 @@ impl Polish {
     }
 
     /// Duals of active budgets that are zero to rounding become zero.
-    fn clean(&mut self, model: &Model, options: &Options) {
-        let (scale, dual) = (&self.scale, &mut self.dual);
+    fn clean(&mut self, model: &Model, query: Query<'_>, options: &Options) {
+        let before = self.set.budgets.len();
+        let (scale, bounds, dual) = (&self.scale, &self.set.bounds, &mut self.dual);
         self.set.budgets.retain(|&m| {
-            let keep = dual[m] > options.active_tolerance * dual_scale(model, scale, m);
+            let keep = dual[m] > options.active_tolerance * dual_scale(model, scale, bounds, m);
             if !keep {
                 dual[m] = 0.0;
             }
             keep
         });
+        if self.set.budgets.len() != before {
+            self.update_stationarity(model, query);
+        }
     }
 }
 
-/// The size of a dual that would matter: the largest gradient over the largest usage.
-fn dual_scale(model: &Model, scale: &[f64], m: usize) -> f64 {
+/// The size of a dual that would matter to an action off its bounds: the least over them of gradient over usage. Other
+/// actions may be worth many orders of magnitude more and do not count, unless none is off its bounds.
+fn dual_scale(model: &Model, scale: &[f64], bounds: &[Bound], m: usize) -> f64 {
     let jacobian = &model.jacobian[m * model.d..][..model.d];
-    let usage = jacobian.iter().fold(f64::MIN_POSITIVE, |a, j| a.max(j.abs()));
-    scale.iter().fold(0.0_f64, |a, g| a.max(*g)) / usage
+    let least = |of: fn(Bound) -> bool| {
+        let uses = (0..model.d).filter(|&i| jacobian[i] != 0.0 && of(bounds[i]));
+        uses.fold(f64::INFINITY, |least, i| least.min(scale[i] / jacobian[i].abs()))
+    };
+    let free = least(|bound| bound == Bound::Free);
+    let any = if free < f64::INFINITY {
+        free
+    } else {
+        least(|_| true)
+    };
+    if any < f64::INFINITY { any } else { 0.0 }
 }

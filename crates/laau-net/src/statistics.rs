@@ -232,12 +232,7 @@ impl<'a> Prices<'a> {
         };
         solver.solve(query, solution.row_mut(0))?;
         let solution = solution.row(0);
-        if !solution.status.is_solved() {
-            return Err(Error::Core(laau_core::Error::Unsolved {
-                step: 0,
-                status: solution.status,
-            }));
-        }
+        solution.status.expect_feasible(0)?;
         let duals = solution.duals.iter().zip(&self.largest).zip(otherwise);
         Ok(duals
             .map(|((&dual, largest), &otherwise)| {
@@ -325,11 +320,8 @@ impl MeanUsage {
             remaining: &self.remaining,
         };
         solver.solve_batch(queries, &mut self.solutions)?;
-        if let Some(status) = self.solutions.statuses().iter().find(|s| !s.is_solved()) {
-            return Err(Error::Core(laau_core::Error::Unsolved {
-                step: 0,
-                status: *status,
-            }));
+        for status in self.solutions.statuses() {
+            status.expect_feasible(0)?;
         }
         solver
             .problem()

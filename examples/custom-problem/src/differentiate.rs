@@ -37,7 +37,7 @@ impl Differentiate for ClarabelLayer {
         }
         gradient.multiplier.fill(0.0);
         gradient.remaining.fill(0.0);
-        if !solution.status.is_solved() {
+        if !solution.status.is_feasible() {
             if let Some(context) = gradient.context {
                 context.fill(0.0);
             }
@@ -70,7 +70,9 @@ impl Differentiate for ClarabelLayer {
                 *out = -of_actions - of_budgets;
             }
         }
-        Ok(if kink {
+        Ok(if !solution.status.is_solved() {
+            approximate(Inexact::NotSolved)
+        } else if kink {
             approximate(Inexact::WeaklyActive)
         } else if active.count() > d {
             approximate(Inexact::TooManyActive)

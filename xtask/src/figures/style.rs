@@ -16,7 +16,6 @@ const POLICIES: &[(&str, &str, &str)] = &[
     ("equal", "Equal", "#56B4E9"),
     ("avg-lt", "AVG-LT", "#999999"),
     ("dgd", "DGD", "#CC79A7"),
-    ("lyapunov", "Lyapunov", "#BBBBBB"),
     ("mw", "MW", "#E69F00"),
     ("cr-pursuit", "CR-Pursuit", "#777777"),
     ("rl", "RL", "#882255"),

@@ -10,6 +10,7 @@ use laau_core::{
 pub use self::predictor::{FEATURES, Predictor, Rule};
 use crate::error::expect_option;
 use crate::fair_box::FairBox;
+use crate::history::History;
 use crate::shadow_price::{ShadowPrice, ShadowPriceOptions, Steps};
 use crate::{Fitted, Setting};
 
@@ -147,7 +148,8 @@ impl CeOptions {
 /// `λ = (c_t + r m̂) / b` wherever no bound of the box is met; where one is, the water level of one step and `r` equal
 /// ones in the box. Other problems ask the layer, and find the price by the dual (see the crate's README).
 ///
-/// The price depends on the observation alone. It is also the base of a residual learned model.
+/// The price depends on the observation alone, and as a `Multiplier` it reads all contexts so far at every step; the
+/// policy keeps running statistics instead, `O(1)` a step. It is also the base of a residual learned model.
 #[derive(Clone)]
 pub struct CertaintyEquivalent {
     predictor: Predictor,
@@ -187,6 +189,35 @@ impl CertaintyEquivalent {
         &self.predictor
     }
 
+    /// The price after a history that has seen the observation.
+    fn price_after(
+        &mut self,
+        history: &History,
+        observation: &Observation<'_>,
+        multiplier: &mut [f64],
+    ) -> Result<(), Error> {
+        let len = self.dimensions.context;
+        let (now, later) = self.contexts.split_at_mut(len);
+        now.copy_from_slice(observation.context());
+        self.predictor.predict_after(history, observation, later)?;
+        let left = observation.steps_left() as f64;
+        if let Some(fair) = self.fair {
+            multiplier[0] = fair_price(fair, now[0], left, later[0], observation.remaining[0]);
+            return Ok(());
+        }
+        let copies = [1.0, left];
+        let count = if left > 0.0 { 2 } else { 1 };
+        let steps = Steps {
+            contexts: &self.contexts[..count * len],
+            copies: &copies[..count],
+            cap: observation.available,
+            budget: observation.remaining,
+        };
+        self.prices.start(steps, multiplier)?;
+        self.prices.find(steps, multiplier)?;
+        Ok(())
+    }
+
     /// The policy that decides by this price; the last step is free.
     #[must_use]
     pub fn into_policy(self, setting: &Setting) -> Resolve {
@@ -222,6 +253,7 @@ impl Policy for Resolve {
     fn begin(&self) -> Box<dyn Agent + '_> {
         Box::new(ResolveAgent {
             price: self.price.clone(),
+            history: History::default(),
             solver: self.solver.clone(),
             prices: vec![0.0; self.price.dimensions.budgets],
             solution: Solutions::new(self.price.dimensions, 1),
@@ -231,6 +263,7 @@ impl Policy for Resolve {
 
 struct ResolveAgent {
     price: CertaintyEquivalent,
+    history: History,
     solver: Box<dyn Differentiate>,
     prices: Vec<f64>,
     solution: Solutions,
@@ -241,7 +274,9 @@ impl Agent for ResolveAgent {
         if observation.is_last() {
             self.prices.fill(0.0);
         } else {
-            self.price.price(observation, &mut self.prices)?;
+            self.history.see(observation);
+            self.price
+                .price_after(&self.history, observation, &mut self.prices)?;
         }
         let query = Query {
             context: observation.context(),
@@ -271,26 +306,7 @@ impl Multiplier for CertaintyEquivalent {
     }
 
     fn price(&mut self, observation: &Observation<'_>, multiplier: &mut [f64]) -> Result<(), Error> {
-        let len = self.dimensions.context;
-        let (now, later) = self.contexts.split_at_mut(len);
-        now.copy_from_slice(observation.context());
-        self.predictor.predict(observation, later)?;
-        let left = observation.steps_left() as f64;
-        if let Some(fair) = self.fair {
-            multiplier[0] = fair_price(fair, now[0], left, later[0], observation.remaining[0]);
-            return Ok(());
-        }
-        let copies = [1.0, left];
-        let count = if left > 0.0 { 2 } else { 1 };
-        let steps = Steps {
-            contexts: &self.contexts[..count * len],
-            copies: &copies[..count],
-            cap: observation.available,
-            budget: observation.remaining,
-        };
-        self.prices.start(steps, multiplier)?;
-        self.prices.find(steps, multiplier)?;
-        Ok(())
+        self.price_after(&History::of(observation), observation, multiplier)
     }
 }
 

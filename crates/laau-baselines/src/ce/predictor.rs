@@ -2,6 +2,7 @@
 
 use laau_core::{Episodes, Error, Observation};
 
+use crate::history::{History, Running};
 use crate::shadow_price::solve_positive;
 
 /// Predicts, from the contexts so far, the mean of those to come; plain data that can be stored.
@@ -103,11 +104,21 @@ impl Predictor {
         }
     }
 
-    /// Writes the predicted mean of the contexts to come.
+    /// Writes the predicted mean of the contexts to come; reads all contexts so far.
     ///
     /// # Errors
     /// [`Error::WrongLength`] for contexts of another length, or coefficients that are not `rows × context × 6`.
     pub fn predict(&self, observation: &Observation<'_>, out: &mut [f64]) -> Result<(), Error> {
+        self.predict_after(&History::of(observation), observation, out)
+    }
+
+    /// The same from a history that has seen the observation; the contexts are not read again.
+    pub(crate) fn predict_after(
+        &self,
+        history: &History,
+        observation: &Observation<'_>,
+        out: &mut [f64],
+    ) -> Result<(), Error> {
         let len = observation.context_len;
         if self.mean.len() != len || self.smallest.len() != len || self.largest.len() != len {
             return Err(Error::WrongLength {
@@ -117,12 +128,11 @@ impl Predictor {
             });
         }
         for (entry, out) in out.iter_mut().enumerate() {
-            let history = || observation.contexts.iter().skip(entry).step_by(len);
+            let history = history.entry(entry);
             let raw = match &self.rule {
                 Rule::Prior => self.mean[entry],
                 Rule::ShrunkMean { strength } => {
-                    let sum: f64 = history().sum();
-                    (strength * self.mean[entry] + sum) / (strength + observation.step as f64 + 1.0)
+                    (strength * self.mean[entry] + history.sum) / (strength + observation.step as f64 + 1.0)
                 }
                 Rule::Regression { coefficients } => {
                     let rows = coefficients.len() / (len * FEATURES);
@@ -136,10 +146,7 @@ impl Predictor {
                     // A horizon other than that of training takes the row at the same part of the way.
                     let row = observation.step * rows / observation.horizon.saturating_sub(1).max(1);
                     let start = (row.min(rows - 1) * len + entry) * FEATURES;
-                    let mut running = Running::default();
-                    history().for_each(|c| running.add(*c));
-                    let features = running.features();
-                    (coefficients[start..][..FEATURES].iter().zip(&features))
+                    (coefficients[start..][..FEATURES].iter().zip(&features(history)))
                         .map(|(a, b)| a * b)
                         .sum()
                 }
@@ -180,7 +187,7 @@ fn for_each_sample(episodes: &Episodes, mut call: impl FnMut(usize, usize, &[f64
                 call(
                     step,
                     entry,
-                    &running.features(),
+                    &features(&running),
                     rest / (horizon - 1 - step) as f64,
                 );
             }
@@ -188,46 +195,16 @@ fn for_each_sample(episodes: &Episodes, mut call: impl FnMut(usize, usize, &[f64
     }
 }
 
-/// The history of one entry, summed up.
-#[derive(Debug, Clone, Copy)]
-struct Running {
-    count: f64,
-    last: f64,
-    mean: f64,
-    /// Sum of squared distances from the mean (Welford).
-    spread: f64,
-    smallest: f64,
-    largest: f64,
-}
-
-impl Default for Running {
-    fn default() -> Self {
-        Self {
-            count: 0.0,
-            last: 0.0,
-            mean: 0.0,
-            spread: 0.0,
-            smallest: f64::INFINITY,
-            largest: f64::NEG_INFINITY,
-        }
-    }
-}
-
-impl Running {
-    fn add(&mut self, c: f64) {
-        self.count += 1.0;
-        self.last = c;
-        let before = c - self.mean;
-        self.mean += before / self.count;
-        self.spread += before * (c - self.mean);
-        self.smallest = self.smallest.min(c);
-        self.largest = self.largest.max(c);
-    }
-
-    fn features(&self) -> [f64; FEATURES] {
-        let deviation = (self.spread / self.count).max(0.0).sqrt();
-        [1.0, self.last, self.mean, self.smallest, self.largest, deviation]
-    }
+/// The [`FEATURES`] of a history.
+fn features(history: &Running) -> [f64; FEATURES] {
+    let Running {
+        last,
+        mean,
+        smallest,
+        largest,
+        ..
+    } = *history;
+    [1.0, last, mean, smallest, largest, history.deviation()]
 }
 
 /// Sums for one regression.

@@ -1,6 +1,8 @@
 //! Empirical distributions of the next context, given what is remembered of an episode.
 
-use laau_core::{Episodes, Error, Observation, quantile};
+use laau_core::{Episodes, Error, quantile};
+
+use crate::history::Running;
 
 /// How the contexts of an episode follow each other, estimated from a set of episodes.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -233,18 +235,15 @@ impl Chain {
         }
     }
 
-    /// What is remembered after an observation.
-    pub(crate) fn locate(&self, observation: &Observation<'_>) -> Position {
+    /// What is remembered after the contexts so far.
+    pub(crate) fn locate(&self, history: &Running) -> Position {
         match self {
             Self::Independent { .. } => Position {
                 state: 0,
                 fraction: 0.0,
             },
-            Self::Markov { atoms, .. } => position(atoms, observation.context()[0]),
-            Self::RunningMean { means, .. } => {
-                let mean = observation.contexts.iter().sum::<f64>() / observation.contexts.len() as f64;
-                position(means, mean)
-            }
+            Self::Markov { atoms, .. } => position(atoms, history.last),
+            Self::RunningMean { means, .. } => position(means, history.sum / history.count),
         }
     }
 }

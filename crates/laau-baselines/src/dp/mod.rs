@@ -12,6 +12,7 @@ pub use self::chain::Chain;
 use self::step::ScalarStep;
 use self::table::PriceTable;
 use crate::error::expect_option;
+use crate::history::History;
 use crate::{Fitted, Setting};
 
 pub(crate) const NAME: &str = "dp";
@@ -189,6 +190,7 @@ impl Policy for DynamicProgram {
     fn begin(&self) -> Box<dyn Agent + '_> {
         Box::new(DpAgent {
             program: self,
+            history: History::default(),
             price: [0.0],
         })
     }
@@ -196,6 +198,7 @@ impl Policy for DynamicProgram {
 
 struct DpAgent<'a> {
     program: &'a DynamicProgram,
+    history: History,
     price: [f64; 1],
 }
 
@@ -206,7 +209,8 @@ impl Agent for DpAgent<'_> {
             chain,
             table,
         } = self.program;
-        let position = chain.locate(observation);
+        self.history.see(observation);
+        let position = chain.locate(self.history.entry(0));
         let left = observation.steps_left();
         let best =
             ScalarStep::new(&**problem).best(observation.context()[0], observation.available[0], |rest| {

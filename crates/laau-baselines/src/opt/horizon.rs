@@ -162,7 +162,8 @@ impl HorizonOptimum {
         limits
     }
 
-    /// Whether actions stay within the limits, but for a share of the budgets that is beneath the reserve's own rounding.
+    /// Whether actions stay within the limits, but for a share of the budgets that is not worth another solve: what sums
+    /// in floats and the room of a relaxed limit amount to is given back when the plan is pulled in.
     fn within(&self, episode: &Episode<'_>, actions: &[f64], limits: &[f64]) -> bool {
         const NEGLIGIBLE: f64 = 1e-9;
         let d = self.problem.dimensions().actions;

@@ -36,8 +36,8 @@ pub fn optimum(kind: Optimum) -> Result<Box<dyn Hindsight>, Error> {
 
 /// Makes a plan payable in the ledger's exact arithmetic, with the reserve kept at every step.
 ///
-/// An optimal plan spends the budget to the last bit, and the reserve is rounded up to 32 bits: here, not in the
-/// replay, is where those bits are given back. Replaying the result is never cut.
+/// An optimal plan spends the budget to rounding, and a relaxed limit by a little more: here, not in the replay, is
+/// where that is given back. Replaying the result is never cut.
 fn pull_in(problem: &Arc<dyn Problem>, episode: &Episode<'_>, actions: &mut [f64]) -> Result<(), Error> {
     let plan = replay("opt", actions.to_vec(), Arc::clone(problem));
     let paid = rollout(&**problem, &plan, episode)?;

@@ -1,16 +1,21 @@
 //! The end-to-end network: it outputs the action, and the projection makes it payable.
 
 mod network;
+mod projector;
 mod train;
 mod unroll;
 
+use std::sync::Arc;
+
 use laau_core::{
-    Agent, Dimensions, Episodes, Error, Observation, Policy, Projected, Query, Solutions, StepSolver,
+    Agent, Differentiate, Dimensions, Episodes, Error, Observation, Policy, Problem, Projection, Query,
+    Solutions, StepSolver,
 };
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use self::network::{Activations, Shape};
+use self::projector::Projector;
 use self::unroll::softplus;
 use crate::error::expect_option;
 use crate::{Fitted, Setting};
@@ -102,16 +107,17 @@ impl RlOptions {
     /// Trains the network; the epoch with the largest utility on the validation set is kept.
     ///
     /// # Errors
-    /// For options out of range, or no episodes.
+    /// For options out of range, no episodes, or several actions without a projector.
     pub fn fit(&self, setting: &Setting, train: &Episodes, validation: &Episodes) -> Result<Fitted, Error> {
         self.check()?;
         setting.check_episodes(NAME, "training", train)?;
         setting.check_episodes(NAME, "validation", validation)?;
+        setting.expect_projector(NAME)?;
         let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
         let model = self.initial(setting, train, &mut rng)?;
-        let trained = train::train(self, &*setting.problem, model, (train, validation), &mut rng);
+        let trained = train::train(self, setting, model, (train, validation), &mut rng)?;
         let policy = EndToEnd::named(self.name(), setting, trained.model)?;
-        Ok(Fitted::new(policy.into_policy())
+        Ok(Fitted::new(policy)
             .with("best_epoch", trained.best_epoch as f64)
             .with("validation_utility", -trained.validation_cost))
     }
@@ -270,18 +276,24 @@ impl RlParameters {
     }
 }
 
-/// The policy of a trained network, before it is made payable.
+/// The policy of a trained network: its action, projected.
+///
+/// One action is cut to what can be paid. Several are moved to the nearest payable ones ([`laau_core::Nearest`]), so that
+/// a budget that is used up holds back only the actions that use it. A step whose action was moved counts as a projection.
+#[derive(Clone)]
 pub struct EndToEnd {
     name: &'static str,
     model: RlParameters,
-    problem: std::sync::Arc<dyn laau_core::Problem>,
+    problem: Arc<dyn Problem>,
+    projector: Option<Box<dyn Differentiate>>,
 }
 
 impl EndToEnd {
     /// The policy of a trained network.
     ///
     /// # Errors
-    /// [`Error::WrongLength`] or [`Error::NotFinite`] when the parameters do not fit the problem.
+    /// [`Error::WrongLength`] or [`Error::NotFinite`] when the parameters do not fit the problem; [`Error::Policy`] for
+    /// several actions without a projector.
     pub fn new(setting: &Setting, model: RlParameters) -> Result<Self, Error> {
         Self::named(NAME, setting, model)
     }
@@ -292,6 +304,7 @@ impl EndToEnd {
             name,
             model,
             problem: setting.plain(),
+            projector: setting.expect_projector(name)?.map(Differentiate::fork),
         })
     }
 
@@ -299,13 +312,6 @@ impl EndToEnd {
     #[must_use]
     pub fn parameters(&self) -> &RlParameters {
         &self.model
-    }
-
-    /// The policy behind the named projection.
-    #[must_use]
-    pub fn into_policy(self) -> Projected<Self> {
-        let problem = std::sync::Arc::clone(&self.problem);
-        Projected::new(self, problem)
     }
 }
 
@@ -317,25 +323,41 @@ impl Policy for EndToEnd {
     fn begin(&self) -> Box<dyn Agent + '_> {
         Box::new(EndToEndAgent {
             model: &self.model,
+            problem: &*self.problem,
             features: Vec::new(),
             activations: Activations::default(),
+            payable: match &self.projector {
+                None => Payable::Cut(Projection::new(&*self.problem)),
+                Some(solver) => Payable::Nearest(Box::new(Projector::new(&**solver, 1))),
+            },
+            projections: 0,
         })
     }
 }
 
 struct EndToEndAgent<'a> {
     model: &'a RlParameters,
+    problem: &'a dyn Problem,
     features: Vec<f64>,
     activations: Activations,
+    payable: Payable,
+    projections: usize,
+}
+
+/// How an action becomes payable.
+enum Payable {
+    Cut(Projection),
+    Nearest(Box<Projector>),
 }
 
 impl Agent for EndToEndAgent<'_> {
     fn decide(&mut self, observation: &Observation<'_>, action: &mut [f64]) -> Result<(), Error> {
         let model = self.model;
+        let (context, available) = (observation.context(), observation.available);
         model.features(
             observation.step,
             observation.horizon,
-            observation.context(),
+            context,
             observation.remaining,
             &mut self.features,
         );
@@ -347,6 +369,15 @@ impl Agent for EndToEndAgent<'_> {
         {
             *action = scale * softplus(*output);
         }
+        let moved = match &mut self.payable {
+            Payable::Cut(projection) => projection.apply(self.problem, context, available, action),
+            Payable::Nearest(projector) => projector.project(0, context, available, action)?,
+        };
+        self.projections += usize::from(moved);
         Ok(())
+    }
+
+    fn projections(&self) -> usize {
+        self.projections
     }
 }

@@ -1,12 +1,13 @@
 //! Training: Adam on minibatches, the best parameters on the validation set kept.
 
-use laau_core::{Episodes, SmoothProblem};
+use laau_core::{Episodes, Error};
 use rand::RngExt;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
 use super::unroll::Unroll;
-use super::{Method, RlOptions, RlParameters};
+use super::{Method, NAME, RlOptions, RlParameters};
+use crate::Setting;
 
 /// What training found.
 pub(crate) struct Trained {
@@ -19,18 +20,19 @@ pub(crate) struct Trained {
 
 pub(crate) fn train(
     options: &RlOptions,
-    problem: &dyn SmoothProblem,
+    setting: &Setting,
     mut model: RlParameters,
     (train, validation): (&Episodes, &Episodes),
     rng: &mut ChaCha8Rng,
-) -> Trained {
-    let mut unroll = Unroll::new(problem, train.horizon());
-    let mut check = Unroll::new(problem, validation.horizon());
+) -> Result<Trained, Error> {
+    let projector = setting.expect_projector(NAME)?;
+    let mut unroll = Unroll::new(&*setting.problem, projector, train.horizon());
+    let mut check = Unroll::new(&*setting.problem, projector, validation.horizon());
     let mut adam = Adam::new(model.weights.len());
     let mut gradient = vec![0.0; model.weights.len()];
     let mut order: Vec<usize> = (0..train.len()).collect();
     let mut best = Trained {
-        validation_cost: mean_cost(&mut check, &model, validation),
+        validation_cost: mean_cost(&mut check, &model, validation)?,
         model: model.clone(),
         best_epoch: 0,
     };
@@ -46,20 +48,20 @@ pub(crate) fn train(
                     Method::Simulator => {
                         for &index in batch {
                             let episode = train.get(index);
-                            unroll.play(&model, &episode, None);
-                            unroll.backward(&model, &episode, 1.0 / batch.len() as f64, &mut gradient);
+                            unroll.play(&model, &episode, None)?;
+                            unroll.backward(&model, &episode, 1.0 / batch.len() as f64, &mut gradient)?;
                         }
                     }
                     Method::PolicyGradient { rollouts, noise } => {
                         // From the full noise down to a tenth of it, so that the mean action is what is trained last.
                         let noise = noise * (1.0 - 0.9 * (epoch - 1) as f64 / epochs as f64);
                         let batch: Vec<_> = batch.iter().map(|index| train.get(*index)).collect();
-                        policy_gradient(&mut unroll, &model, &batch, rollouts, noise, rng, &mut gradient);
+                        policy_gradient(&mut unroll, &model, &batch, rollouts, noise, rng, &mut gradient)?;
                     }
                 }
                 adam.step(phase.learning_rate, &gradient, &mut model.weights);
             }
-            let cost = mean_cost(&mut check, &model, validation);
+            let cost = mean_cost(&mut check, &model, validation)?;
             if cost < best.validation_cost {
                 best = Trained {
                     model: model.clone(),
@@ -69,12 +71,13 @@ pub(crate) fn train(
             }
         }
     }
-    best
+    Ok(best)
 }
 
-fn mean_cost(unroll: &mut Unroll<'_>, model: &RlParameters, episodes: &Episodes) -> f64 {
+fn mean_cost(unroll: &mut Unroll<'_>, model: &RlParameters, episodes: &Episodes) -> Result<f64, Error> {
     let costs = episodes.iter().map(|episode| unroll.play(model, &episode, None));
-    costs.sum::<f64>() / episodes.len() as f64
+    let total = costs.sum::<Result<f64, Error>>()?;
+    Ok(total / episodes.len() as f64)
 }
 
 /// REINFORCE: `∇ = E Σ_t (cost to go − baseline)_t ∇ ln p(outputs_t)`, with Gaussian noise on the network's outputs.
@@ -90,7 +93,7 @@ fn policy_gradient(
     noise: f64,
     rng: &mut ChaCha8Rng,
     gradient: &mut [f64],
-) {
+) -> Result<(), Error> {
     let d = model.action_scale.len();
     let others = (rollouts - 1) as f64;
     let mut played = Vec::with_capacity(batch.len() * rollouts);
@@ -101,7 +104,7 @@ fn policy_gradient(
         let mut totals = vec![0.0; horizon];
         for _ in 0..rollouts {
             let draws: Vec<f64> = (0..horizon * d).map(|_| noise * normal(rng)).collect();
-            unroll.play(model, episode, Some(&draws));
+            unroll.play(model, episode, Some(&draws))?;
             let mut to_go: Vec<f64> = unroll.costs().collect();
             for t in (0..horizon - 1).rev() {
                 to_go[t] += to_go[t + 1];
@@ -121,7 +124,7 @@ fn policy_gradient(
     }
     let deviation = (squares / count).sqrt();
     if deviation <= 0.0 {
-        return;
+        return Ok(());
     }
     for (index, (draws, advantage)) in played.iter().enumerate() {
         let weights: Vec<f64> = draws
@@ -129,9 +132,10 @@ fn policy_gradient(
             .enumerate()
             .map(|(i, draw)| advantage[i / d] / deviation * draw / (noise * noise) / count)
             .collect();
-        unroll.play(model, &batch[index / rollouts], Some(draws));
+        unroll.play(model, &batch[index / rollouts], Some(draws))?;
         unroll.score(model, &weights, gradient);
     }
+    Ok(())
 }
 
 /// A standard normal number (Box and Muller).

@@ -1,16 +1,19 @@
 //! An episode played by the network, and the derivative of its cost through every step and through the budget.
 
-use laau_core::{Dimensions, Episode, SmoothProblem};
+use laau_core::{Differentiate, Dimensions, Episode, Error, SmoothProblem};
 
 use super::RlParameters;
 use super::network::Activations;
+use super::projector::Projector;
 
-/// How close to the budget the projection of the simulator comes, as a share of it.
+/// How close to the budget a single action is cut, as a share of it.
 const PAYABLE: f64 = 1e-13;
 
 /// Plays episodes in plain floats (a ledger is exact, but has no derivative), and remembers each step.
 pub(crate) struct Unroll<'a> {
     problem: &'a dyn SmoothProblem,
+    /// Of several actions; a single one is cut in closed form.
+    projector: Option<Projector>,
     steps: Vec<Step>,
     /// The reserve for every number of steps to come.
     reserves: Vec<f64>,
@@ -26,18 +29,23 @@ pub(crate) struct Unroll<'a> {
 struct Step {
     features: Vec<f64>,
     activations: Activations,
-    /// The action in the box before it was made payable, less the lower corner.
-    wanted: Vec<f64>,
-    /// Whether each entry is strictly within its bounds.
-    free: Vec<bool>,
     action: Vec<f64>,
+    /// A single action in the box, less its lower bound, before it was made payable.
+    wanted: f64,
+    /// Whether that is strictly within the bounds.
+    free: bool,
     /// The share of `wanted` that can be paid, and the budget that says so.
     cut: Option<(f64, usize)>,
     cost: f64,
 }
 
 impl<'a> Unroll<'a> {
-    pub(crate) fn new(problem: &'a dyn SmoothProblem, horizon: usize) -> Self {
+    /// Episodes of a problem with one action, or with several and a layer that projects them.
+    pub(crate) fn new(
+        problem: &'a dyn SmoothProblem,
+        projector: Option<&dyn Differentiate>,
+        horizon: usize,
+    ) -> Self {
         let Dimensions {
             actions: d,
             budgets: m,
@@ -49,6 +57,7 @@ impl<'a> Unroll<'a> {
         }
         Self {
             problem,
+            projector: projector.map(|solver| Projector::new(solver, horizon)),
             steps: vec![Step::default(); horizon],
             reserves,
             usage: vec![0.0; m],
@@ -60,7 +69,15 @@ impl<'a> Unroll<'a> {
     }
 
     /// Plays an episode, with `noise` (`N × d`, or nothing) added to the network's outputs. Returns the mean cost per step.
-    pub(crate) fn play(&mut self, model: &RlParameters, episode: &Episode<'_>, noise: Option<&[f64]>) -> f64 {
+    ///
+    /// # Errors
+    /// When the projector does not fit the problem.
+    pub(crate) fn play(
+        &mut self,
+        model: &RlParameters,
+        episode: &Episode<'_>,
+        noise: Option<&[f64]>,
+    ) -> Result<f64, Error> {
         let Dimensions {
             actions: d,
             budgets: m,
@@ -81,19 +98,15 @@ impl<'a> Unroll<'a> {
                     *output += noise;
                 }
             }
-            step.wanted.clear();
-            step.free.clear();
-            for i in 0..d {
-                let raw = model.action_scale[i] * softplus(step.activations.outputs[i]);
-                let (lower, upper) = (self.problem.lower()[i], self.problem.upper()[i]);
-                step.wanted.push(raw.clamp(lower, upper) - lower);
-                step.free.push(raw > lower && raw < upper);
-            }
+            step.action.clear();
+            let outputs = step.activations.outputs.iter().zip(&model.action_scale);
+            step.action
+                .extend(outputs.map(|(output, scale)| scale * softplus(*output)));
             let reserve = &self.reserves[(horizon - 1 - t) * m..][..m];
             for i in 0..m {
                 self.in_remaining[i] = remaining[i] - reserve[i];
             }
-            self.make_payable(&mut step, context);
+            self.make_payable(t, &mut step, context)?;
             step.cost = self.problem.cost(&step.action, context);
             total += step.cost;
             self.problem.usage(&step.action, context, &mut self.usage);
@@ -102,7 +115,7 @@ impl<'a> Unroll<'a> {
             }
             self.steps[t] = step;
         }
-        total / horizon as f64
+        Ok(total / horizon as f64)
     }
 
     /// The cost of each step of the episode that was played last.
@@ -113,17 +126,22 @@ impl<'a> Unroll<'a> {
     /// Adds the gradient of the last episode's mean cost, times `scale`, by the chain rule through the simulator:
     ///
     /// ```text
-    ///     q_t = ∂l/∂x_t − (∂g/∂x_t)ᵀ p_{t+1}                             p_t = dL/db_t,  p_{N+1} = 0
-    ///     x   = lower + s w,  g_m(x) = a_m for the budget m that cuts:   ds = (da_m − s ∇g_mᵀ dw) / ∇g_mᵀ w
-    ///     p_t = p_{t+1} + (∂x_t/∂b_t)ᵀ q_t                               through a = b − reserve and through the features
+    ///     q_t = ∂l/∂x_t − (∂g/∂x_t)ᵀ p_{t+1}             p_t = dL/db_t,  p_{N+1} = 0
+    ///     p_t = p_{t+1} + (∂x_t/∂b_t)ᵀ q_t               through a = b − reserve and through the features
     /// ```
+    ///
+    /// A single action that the budget `m` cuts is `x = lower + s w` with `g_m(x) = a_m`, so that
+    /// `ds = (da_m − s g_m' dw) / (g_m' w)`; several go through the pullback of their projection.
+    ///
+    /// # Errors
+    /// When the projector does not fit the problem.
     pub(crate) fn backward(
         &mut self,
         model: &RlParameters,
         episode: &Episode<'_>,
         scale: f64,
         gradient: &mut [f64],
-    ) {
+    ) -> Result<(), Error> {
         let Dimensions {
             actions: d,
             budgets: m,
@@ -145,23 +163,29 @@ impl<'a> Unroll<'a> {
                 }
             }
             self.in_remaining.copy_from_slice(&price);
-            if let Some((share, resource)) = step.cut {
-                let row = &self.jacobian[resource * d..][..d];
-                let along: f64 = row.iter().zip(&step.wanted).map(|(j, w)| j * w).sum();
-                let pull: f64 = self.weight.iter().zip(&step.wanted).map(|(q, w)| q * w).sum();
-                // Where the wanted direction uses nothing there is nothing to cut.
-                let rate = if along > 0.0 { pull / along } else { 0.0 };
-                self.in_remaining[resource] += rate;
-                for i in 0..d {
-                    self.weight[i] = share * (self.weight[i] - rate * row[i]);
+            if let Some(projector) = &mut self.projector {
+                projector.pullback(t, &mut self.weight, &mut self.in_remaining)?;
+            } else {
+                let weight = &mut self.weight[0];
+                if let Some((share, resource)) = step.cut {
+                    let slope = self.jacobian[resource];
+                    let along = slope * step.wanted;
+                    // Where the wanted direction uses nothing there is nothing to cut.
+                    let rate = if along > 0.0 {
+                        *weight * step.wanted / along
+                    } else {
+                        0.0
+                    };
+                    self.in_remaining[resource] += rate;
+                    *weight = share * (*weight - rate * slope);
+                }
+                if !step.free {
+                    *weight = 0.0;
                 }
             }
-            for i in 0..d {
-                self.weight[i] *= if step.free[i] {
-                    model.action_scale[i] * sigmoid(step.activations.outputs[i])
-                } else {
-                    0.0
-                };
+            let outputs = step.activations.outputs.iter().zip(&model.action_scale);
+            for (weight, (output, scale)) in self.weight.iter_mut().zip(outputs) {
+                *weight *= scale * sigmoid(*output);
             }
             model.shape().backward(
                 &model.weights,
@@ -175,6 +199,7 @@ impl<'a> Unroll<'a> {
                 price[k] = self.in_remaining[k] + self.in_features[k] / model.budget_scale[k];
             }
         }
+        Ok(())
     }
 
     /// Adds the score-function gradient of the last episode: `Σ_t weights_tᵀ ∂outputs_t`, with `weights` of `N × d`.
@@ -192,36 +217,49 @@ impl<'a> Unroll<'a> {
         }
     }
 
-    /// Pulls the wanted action along the line to the lower corner until it can be paid from `in_remaining`.
-    ///
-    /// Every usage is convex along the line: Newton from the far end comes down to the largest payable share.
-    fn make_payable(&mut self, step: &mut Step, context: &[f64]) {
-        const MOST_ITERATIONS: usize = 60;
-        let Dimensions {
-            actions: d,
-            budgets: m,
-            ..
-        } = self.problem.dimensions();
+    /// Makes the wanted action of a step payable from `in_remaining`.
+    fn make_payable(&mut self, t: usize, step: &mut Step, context: &[f64]) -> Result<(), Error> {
+        let Some(projector) = &mut self.projector else {
+            self.cut(step, context);
+            return Ok(());
+        };
+        // The reserve has paid for the lower corner: rounding must not take it away.
         let lower = self.problem.lower();
-        let mut share = 1.0_f64;
+        self.problem.usage(lower, context, &mut self.usage);
+        for (available, least) in self.in_remaining.iter_mut().zip(&self.usage) {
+            *available = available.max(*least);
+        }
+        projector.project(t, context, &self.in_remaining, &mut step.action)?;
+        Ok(())
+    }
+
+    /// Cuts a single action to what can be paid.
+    ///
+    /// Every usage is convex: Newton from the wanted action comes down to the largest payable share of it.
+    fn cut(&mut self, step: &mut Step, context: &[f64]) {
+        const MOST_ITERATIONS: usize = 60;
+        let budgets = self.usage.len();
+        let (lower, upper) = (self.problem.lower()[0], self.problem.upper()[0]);
+        let raw = step.action[0];
+        step.wanted = raw.clamp(lower, upper) - lower;
+        step.free = raw > lower && raw < upper;
         step.cut = None;
+        let mut share = 1.0_f64;
         for _ in 0..MOST_ITERATIONS {
-            step.action.clear();
-            step.action
-                .extend(lower.iter().zip(&step.wanted).map(|(l, w)| l + share * w));
+            step.action[0] = lower + share * step.wanted;
             self.problem.usage(&step.action, context, &mut self.usage);
             let over = |usage: &[f64], k: usize| usage[k] - self.in_remaining[k];
-            if share <= 0.0 || (0..m).all(|k| over(&self.usage, k) <= PAYABLE * self.in_remaining[k].abs()) {
+            let payable = |k: usize| over(&self.usage, k) <= PAYABLE * self.in_remaining[k].abs();
+            if share <= 0.0 || (0..budgets).all(payable) {
                 break;
             }
             self.problem
                 .usage_jacobian(&step.action, context, &mut self.jacobian);
             let mut next = share;
-            for k in 0..m {
+            for k in 0..budgets {
                 let over = over(&self.usage, k);
                 if over > 0.0 {
-                    let row = &self.jacobian[k * d..][..d];
-                    let along: f64 = row.iter().zip(&step.wanted).map(|(j, w)| j * w).sum();
+                    let along = self.jacobian[k] * step.wanted;
                     let to = if along > 0.0 {
                         (share - over / along).max(0.0)
                     } else {
@@ -256,10 +294,12 @@ fn sigmoid(z: f64) -> f64 {
 mod tests {
     use super::*;
     use crate::rl::network::Shape;
-    use laau_core::Problem;
-    use laau_core::problems::{LogUtility, WeightedFairness, Wireless};
+    use laau_core::Nearest;
+    use laau_core::problems::{LogUtility, VmAllocation, WeightedFairness, Wireless};
+    use laau_kkt::{InteriorPoint, Options};
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
+    use std::sync::Arc;
 
     fn model(problem: &dyn SmoothProblem, rng: &mut ChaCha8Rng, share: &[f64], scale: f64) -> RlParameters {
         let Dimensions {
@@ -285,9 +325,13 @@ mod tests {
     }
 
     /// Compares the derivative over a whole episode with central differences; returns how often a budget cut the action.
-    fn check(problem: &dyn SmoothProblem, share: &[f64], scale: f64, seed: u64) -> usize {
+    fn check(problem: &Arc<dyn SmoothProblem>, share: &[f64], scale: f64, seed: u64) -> usize {
         const HORIZON: usize = 7;
         const DIFFERENCE: f64 = 1e-6;
+        let nearest = Arc::new(Nearest::new(Arc::clone(problem)));
+        let projector = InteriorPoint::new(nearest, Options::default()).unwrap();
+        let several = problem.dimensions().actions > 1;
+        let problem = &**problem;
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut model = model(problem, &mut rng, share, scale);
         let contexts: Vec<f64> = (0..HORIZON * problem.dimensions().context)
@@ -295,16 +339,20 @@ mod tests {
             .collect();
         let budgets: Vec<f64> = share.iter().map(|b| b * HORIZON as f64).collect();
         let episode = Episode::new(&contexts, problem.dimensions().context, &budgets).unwrap();
-        let mut unroll = Unroll::new(problem, HORIZON);
-        unroll.play(&model, &episode, None);
-        let cuts = unroll.steps.iter().filter(|step| step.cut.is_some()).count();
+        let projector: Option<&dyn Differentiate> = if several { Some(&projector) } else { None };
+        let mut unroll = Unroll::new(problem, projector, HORIZON);
+        unroll.play(&model, &episode, None).unwrap();
+        let cuts = match &unroll.projector {
+            Some(projector) => projector.cuts(),
+            None => unroll.steps.iter().filter(|step| step.cut.is_some()).count(),
+        };
         let mut gradient = vec![0.0; model.weights.len()];
-        unroll.backward(&model, &episode, 1.0, &mut gradient);
+        unroll.backward(&model, &episode, 1.0, &mut gradient).unwrap();
         for i in 0..gradient.len() {
             let kept = model.weights[i];
             let mut cost_at = |value: f64| {
                 model.weights[i] = value;
-                unroll.play(&model, &episode, None)
+                unroll.play(&model, &episode, None).unwrap()
             };
             let difference = (cost_at(kept + DIFFERENCE) - cost_at(kept - DIFFERENCE)) / (2.0 * DIFFERENCE);
             model.weights[i] = kept;
@@ -319,15 +367,18 @@ mod tests {
 
     #[test]
     fn the_gradient_is_that_of_differences_over_whole_episodes() {
-        let fairness = WeightedFairness::paper();
-        let several = LogUtility::new(3, 2, vec![1.0, 0.5, 0.0, 0.2, 0.7, 1.0], 0.1, 10.0).unwrap();
-        let bent = Wireless::new(3, 1.0, 8.0).unwrap();
+        let matrix = vec![1.0, 0.5, 0.0, 0.2, 0.7, 1.0];
+        let fairness: Arc<dyn SmoothProblem> = Arc::new(WeightedFairness::paper());
+        let several: Arc<dyn SmoothProblem> = Arc::new(LogUtility::new(3, 2, matrix, 0.1, 10.0).unwrap());
+        let bundle: Arc<dyn SmoothProblem> = Arc::new(VmAllocation::server());
+        let bent: Arc<dyn SmoothProblem> = Arc::new(Wireless::new(3, 1.0, 8.0).unwrap());
         let (mut cut, mut uncut) = (0, 0);
         for seed in 0..12 {
             for scale in [0.3, 1.0, 2.5] {
                 for cuts in [
                     check(&fairness, &[9.0], 9.0 * scale, seed),
                     check(&several, &[3.0, 3.0], 2.0 * scale, seed),
+                    check(&bundle, &[9.0; 4], 9.0 * scale, seed),
                     check(&bent, &vec![2.0; bent.dimensions().budgets], 1.5 * scale, seed),
                 ] {
                     cut += cuts;

@@ -29,8 +29,8 @@ fn cold(step_size: f64) -> DualDescentParameters {
 #[test]
 fn with_a_step_of_one_over_root_n_what_is_lost_falls_as_one_over_root_n() {
     let setting = fairness();
-    for mirror in [Mirror::Euclidean, Mirror::Entropic, Mirror::Queue] {
-        let policy = DualDescent::projected(&setting, mirror, cold(1.0)).unwrap();
+    for mirror in [Mirror::Euclidean, Mirror::Entropic] {
+        let policy = DualDescent::new(&setting, mirror, cold(1.0)).unwrap();
         let lost = [10, 100, 1000].map(|horizon| {
             let size = (40_000 / horizon, horizon);
             let episodes = independent(&*setting.problem, &mut generator(9), size, (0.3, 0.3001));
@@ -51,7 +51,7 @@ fn a_step_that_does_not_shrink_with_the_horizon_stays_behind() {
     let episodes = independent(&*setting.problem, &mut generator(10), (4, 1000), (0.3, 0.3001));
     for mirror in [Mirror::Euclidean, Mirror::Entropic] {
         let fraction = |step_size: f64| {
-            let policy = DualDescent::projected(&setting, mirror, cold(step_size)).unwrap();
+            let policy = DualDescent::new(&setting, mirror, cold(step_size)).unwrap();
             fraction_of_opt(&setting, &policy, &episodes)
         };
         let root = 1000_f64.sqrt();
@@ -66,21 +66,6 @@ fn a_step_that_does_not_shrink_with_the_horizon_stays_behind() {
 }
 
 #[test]
-fn the_queue_form_is_gradient_descent() {
-    let setting = fairness();
-    let episodes = independent(&*setting.problem, &mut generator(11), (5, 30), (0.1, 0.5));
-    let play = |mirror| {
-        let policy = DualDescent::projected(&setting, mirror, cold(0.7)).unwrap();
-        rollout_all(&*setting.problem, &policy, &episodes).unwrap()
-    };
-    for (queue, gradient) in play(Mirror::Queue).iter().zip(&play(Mirror::Euclidean)) {
-        for (a, b) in queue.multipliers.iter().zip(&gradient.multipliers) {
-            assert!((a - b).abs() <= 1e-12 * b.max(1e-3), "{a} and {b}");
-        }
-    }
-}
-
-#[test]
 fn three_steps_by_hand() {
     // B = 30, N = 3, so ρ = 10; η = 0.5. The price starts at 0.02: x̃ = 0.4/0.02 = 20, s = 1 − 20/10 = −1.
     let setting = fairness();
@@ -89,14 +74,13 @@ fn three_steps_by_hand() {
     for (mirror, second) in [
         (Mirror::Euclidean, 0.02 * 1.5),
         (Mirror::Entropic, 0.02 * 0.5_f64.exp()),
-        (Mirror::Queue, 0.02 * 1.5),
     ] {
         let parameters = DualDescentParameters {
             step_size: eta * 3_f64.sqrt(),
             start: Start::At(vec![0.02]),
             scale: PriceScale::Given(vec![0.02]),
         };
-        let policy = DualDescent::projected(&setting, mirror, parameters).unwrap();
+        let policy = DualDescent::new(&setting, mirror, parameters).unwrap();
         let played = rollout(&*setting.problem, &policy, &episodes.get(0)).unwrap();
         let near =
             |found: f64, expected: f64| assert!((found - expected).abs() < 1e-12, "{found}, not {expected}");
@@ -118,7 +102,7 @@ fn tuning_beats_the_cold_start_and_reports_what_it_found() {
     let mut rng = generator(12);
     let [train, validation, test] =
         [200, 200, 200].map(|count| independent(&*setting.problem, &mut rng, (count, 20), (0.2, 0.4)));
-    for mirror in [Mirror::Euclidean, Mirror::Entropic, Mirror::Queue] {
+    for mirror in [Mirror::Euclidean, Mirror::Entropic] {
         let tuned = DualDescentOptions::new(mirror);
         let cold = DualDescentOptions {
             cold_start: true,
@@ -143,9 +127,7 @@ fn tuning_beats_the_cold_start_and_reports_what_it_found() {
 fn parameters_outside_their_ranges_are_refused() {
     let setting = fairness();
     let check = |mirror, parameters, expected: &str| {
-        let error = DualDescent::projected(&setting, mirror, parameters)
-            .err()
-            .unwrap();
+        let error = DualDescent::new(&setting, mirror, parameters).err().unwrap();
         assert_eq!(error.to_string(), expected);
     };
     check(
@@ -162,13 +144,13 @@ fn parameters_outside_their_ranges_are_refused() {
         at_zero.clone(),
         "policy `mw`: expected a positive value for option `start`, found 0",
     );
-    assert!(DualDescent::projected(&setting, Mirror::Queue, at_zero).is_ok());
+    assert!(DualDescent::new(&setting, Mirror::Euclidean, at_zero).is_ok());
     let two = DualDescentParameters {
         scale: PriceScale::Given(vec![1.0, 1.0]),
         ..cold(1.0)
     };
     check(
-        Mirror::Queue,
+        Mirror::Euclidean,
         two,
         "expected 1 values for the price scale, found 2",
     );

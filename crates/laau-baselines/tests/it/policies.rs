@@ -19,7 +19,7 @@ use crate::workload::{fairness, general, generator, independent, log_utility};
 
 /// Every policy that applies to a setting, fitted on the same episodes. New policies are added here.
 fn all_policies(setting: &Setting, train: &Episodes, validation: &Episodes) -> Vec<Fitted> {
-    let mirrors = [Mirror::Euclidean, Mirror::Entropic, Mirror::Queue];
+    let mirrors = [Mirror::Euclidean, Mirror::Entropic];
     let mut fitted = vec![
         EqualOptions::default().fit(setting, train, validation),
         AvgLtOptions::default().fit(setting, train, validation),
@@ -40,7 +40,7 @@ fn all_policies(setting: &Setting, train: &Episodes, validation: &Episodes) -> V
         };
         fitted.push(options.fit(setting, train, validation));
         fitted.push(cold.fit(setting, train, validation));
-        let untuned = DualDescent::projected(setting, mirror, DualDescentParameters::default());
+        let untuned = DualDescent::new(setting, mirror, DualDescentParameters::default());
         fitted.push(untuned.map(Fitted::new));
     }
     for ratio in [Ratio::Calibrated, Ratio::WorstCase, Ratio::Fixed(1.0)] {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use laau_baselines::Setting;
 use laau_core::problems::{LogUtility, WeightedFairness};
-use laau_core::{Episodes, Problem, SmoothProblem};
+use laau_core::{Episodes, Nearest, Problem, SmoothProblem};
 use laau_kkt::{FairnessLayer, InteriorPoint, Options};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -19,11 +19,15 @@ pub(crate) fn fairness() -> Setting {
     Setting::new(Arc::new(problem.clone()), Box::new(FairnessLayer::new(problem)))
 }
 
-/// Any problem with the general layer.
+/// Any problem with the general layer, and its projector.
 pub(crate) fn general(problem: impl SmoothProblem + 'static) -> Setting {
     let problem: Arc<dyn SmoothProblem> = Arc::new(problem);
     let layer = InteriorPoint::new(Arc::clone(&problem), Options::default()).unwrap();
+    let nearest = Arc::new(Nearest::new(Arc::clone(&problem)));
+    let projector = InteriorPoint::new(nearest, Options::default()).unwrap();
     Setting::new(problem, Box::new(layer))
+        .with_projector(Box::new(projector))
+        .unwrap()
 }
 
 /// Three actions under two budgets that share them.

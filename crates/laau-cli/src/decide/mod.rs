@@ -43,7 +43,7 @@ pub(crate) struct DecideArgs {
         conflicts_with = "policy"
     )]
     model: Option<PathBuf>,
-    /// A policy that needs no training: equal, avg-lt, dgd, mw, lyapunov, cr-pursuit or ce
+    /// A policy that needs no training: equal, avg-lt, dgd, mw, cr-pursuit or ce
     #[arg(long, value_name = "NAME")]
     policy: Option<String>,
     /// A parameter of the policy, for example step-size=0.5; may be repeated

@@ -15,7 +15,7 @@ use crate::progress::Progress;
 use crate::registry;
 
 /// Policies that do not learn from the training distribution: they are tuned on the default data, as in the paper.
-const NOT_TRAINED: &[&str] = &["opt", "equal", "mw", "dgd", "lyapunov"];
+const NOT_TRAINED: &[&str] = &["opt", "equal", "mw", "dgd"];
 
 struct Row {
     policy: String,

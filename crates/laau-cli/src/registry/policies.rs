@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use laau_baselines::{
-    AvgLt, CertaintyEquivalent, CrPursuit, DualDescent, DualDescentParameters, Equal, Mirror, Predictor,
-    Rule, Setting, Start,
+    CertaintyEquivalent, CrPursuit, DualDescent, DualDescentParameters, Equal, Mirror, Predictor, Rule,
+    Setting, Start, avg_lt,
 };
 use laau_core::{Policy, Query, Solutions, StepSolver as _, Unrolled};
 use laau_net::{Model, ModelSpec};
@@ -18,7 +18,6 @@ const UNTUNED: &[(&str, &[&str])] = &[
     ("avg-lt", &["multiplier", "mean-context"]),
     ("dgd", &["step-size", "start"]),
     ("mw", &["step-size", "start"]),
-    ("lyapunov", &["step-size", "start"]),
     ("cr-pursuit", &["ratio"]),
     ("ce", &["mean-context", "strength"]),
 ];
@@ -107,20 +106,19 @@ pub(crate) fn untuned(
                 let mean = parameters.context(setting)?;
                 parameters.found("multiplier", share_price(setting, &mean, horizon, budgets)?)
             };
-            Box::new(AvgLt::projected(setting, multiplier)?)
+            Box::new(avg_lt(setting, multiplier)?)
         }
-        "dgd" | "mw" | "lyapunov" => {
+        "dgd" | "mw" => {
             let mirror = match name {
                 "dgd" => Mirror::Euclidean,
-                "mw" => Mirror::Entropic,
-                _ => Mirror::Queue,
+                _ => Mirror::Entropic,
             };
             let stock = DualDescentParameters {
                 step_size: parameters.number("step-size", 1.0)?,
                 start: Start::Scaled(parameters.number("start", 1.0)?),
                 ..DualDescentParameters::default()
             };
-            Box::new(DualDescent::projected(setting, mirror, stock)?)
+            Box::new(DualDescent::new(setting, mirror, stock)?)
         }
         // On cloud workloads the smallest ratio that no episode runs out of budget with is 1.3 to 1.35.
         "cr-pursuit" => Box::new(CrPursuit::new(setting, parameters.number("ratio", 1.35)?)?),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use laau_baselines::Setting;
 use laau_core::problems::{LogUtility, PowerProvisioning, Trading, VmAllocation, WeightedFairness, Wireless};
-use laau_core::{Problem, SmoothProblem};
+use laau_core::{Nearest, Problem, SmoothProblem};
 use laau_kkt::{FairnessLayer, InteriorPoint, Options};
 
 use crate::config::ProblemConfig;
@@ -24,7 +24,7 @@ const PROBLEMS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The problem that the configuration names, and a layer that solves it.
+/// The problem that the configuration names, a layer that solves it, and a projector if it has several actions.
 pub(crate) fn setting(config: &ProblemConfig) -> Result<Setting, Failure> {
     check_keys(config)?;
     let upper_or = |stock: &dyn Problem| config.upper.unwrap_or(stock.upper()[0]);
@@ -72,7 +72,13 @@ pub(crate) fn setting(config: &ProblemConfig) -> Result<Setting, Failure> {
         unknown => return Err(unknown_problem(unknown)),
     };
     let layer = Box::new(InteriorPoint::new(Arc::clone(&problem), Options::default())?);
-    Ok(Setting::new(problem, layer))
+    let setting = Setting::new(Arc::clone(&problem), layer);
+    if problem.dimensions().actions == 1 {
+        return Ok(setting);
+    }
+    let nearest = Arc::new(Nearest::new(problem));
+    let projector = InteriorPoint::new(nearest, Options::default())?;
+    Ok(setting.with_projector(Box::new(projector))?)
 }
 
 /// Weights of actions that share one budget, unless a usage matrix says otherwise.

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::support::{Bench, command, run_command};
 
-const POLICIES: &str = "opt,equal,avg-lt,dgd,mw,lyapunov,cr-pursuit,rl,ce,dp,laau,laau-history,laau-residual";
+const POLICIES: &str = "opt,equal,avg-lt,dgd,mw,cr-pursuit,rl,ce,dp,laau,laau-history,laau-residual";
 
 fn bench() -> Bench {
     let bench = Bench::new();
@@ -292,7 +292,13 @@ fn bad_input_of_a_comparison_is_told_and_nothing_is_written() {
     );
     check(
         &format!("{COMPARE} --policies opt,transformer -o report"),
-        "error: unknown policy `transformer`\nhint: known are opt, equal, avg-lt, dgd, mw, lyapunov, cr-pursuit, rl, \
+        "error: unknown policy `transformer`\nhint: known are opt, equal, avg-lt, dgd, mw, cr-pursuit, rl, \
+         ce, dp, laau, laau-history and laau-residual\n",
+    );
+    // Another name for dgd, once.
+    check(
+        &format!("{COMPARE} --policies opt,lyapunov -o report"),
+        "error: unknown policy `lyapunov`\nhint: known are opt, equal, avg-lt, dgd, mw, cr-pursuit, rl, \
          ce, dp, laau, laau-history and laau-residual\n",
     );
     check(

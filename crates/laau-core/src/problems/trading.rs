@@ -1,4 +1,4 @@
-use super::{expect, expect_non_negative};
+use super::{expect, expect_context, expect_magnitude};
 use crate::error::Error;
 use crate::problem::{Dimensions, Problem, SmoothProblem, Structure, validate_problem};
 
@@ -27,7 +27,7 @@ impl Trading {
     /// Another impact and another largest sale.
     ///
     /// # Errors
-    /// [`Error::InvalidProblem`] unless both are positive.
+    /// [`Error::InvalidProblem`] unless the impact is positive and the largest sale is not negative.
     pub fn new(impact: f64, most: f64) -> Result<Self, Error> {
         let problem = Self {
             impact,
@@ -38,6 +38,7 @@ impl Trading {
         expect(&problem, impact > 0.0 && impact.is_finite(), || {
             format!("expected a positive impact, found {impact}")
         })?;
+        expect_magnitude(&problem, "an impact and a largest sale", [&impact, &most])?;
         Ok(problem)
     }
 }
@@ -77,7 +78,7 @@ impl Problem for Trading {
     }
 
     fn check_context(&self, context: &[f64]) -> Result<(), Error> {
-        expect_non_negative(context)
+        expect_context(context)
     }
 }
 

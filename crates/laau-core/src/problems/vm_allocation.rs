@@ -1,4 +1,4 @@
-use super::{expect, expect_non_negative};
+use super::{expect, expect_context, expect_magnitude};
 use crate::error::Error;
 use crate::problem::{Dimensions, Problem, SmoothProblem, Structure, validate_problem};
 
@@ -11,6 +11,8 @@ use crate::problem::{Dimensions, Problem, SmoothProblem, Structure, validate_pro
 /// ```text
 ///     w (y^{1−α} − 1) / (1 − α)          α = 1: w ln y (proportional), α = 2: harmonic, large α: near max-min
 /// ```
+///
+/// The utility is concave where `(1 − α) Σ s_i ≤ 1`: contexts beyond are refused.
 ///
 /// Context: `w, s_1 … s_d`. Usage: the bundle itself, one budget per resource. The bundle couples its resources, so
 /// that the Hessian is dense unless `α = 1`.
@@ -35,7 +37,7 @@ impl VmAllocation {
     /// Any number of resources.
     ///
     /// # Errors
-    /// [`Error::InvalidProblem`] unless `0 ≤ α ≤ 20` and `0 < lower < upper`.
+    /// [`Error::InvalidProblem`] unless `0 ≤ α ≤ 20` and `0 < lower ≤ upper`.
     pub fn new(alpha: f64, lower: Vec<f64>, upper: Vec<f64>) -> Result<Self, Error> {
         let problem = Self { alpha, lower, upper };
         validate_problem(&problem)?;
@@ -45,6 +47,7 @@ impl VmAllocation {
         expect(&problem, problem.lower.iter().all(|l| *l > 0.0), || {
             "expected positive lower bounds".to_owned()
         })?;
+        expect_magnitude(&problem, "bounds", problem.lower.iter().chain(&problem.upper))?;
         Ok(problem)
     }
 
@@ -57,6 +60,49 @@ impl VmAllocation {
     /// `ln y = Σ s_i ln x_i`.
     fn log_bundle(action: &[f64], shares: &[f64]) -> f64 {
         action.iter().zip(shares).map(|(x, s)| s * x.ln()).sum()
+    }
+
+    /// Refuses shares with which the utility would not be concave: `y^p` is concave if and only if `p Σ s ≤ 1`.
+    fn expect_concave_utility(&self, shares: &[f64]) -> Result<(), Error> {
+        // Shares that are divided by their sum add up to 1 but for a rounding each, of the division and of the sum.
+        let most = 1.0 + 2.0 * shares.len() as f64 * f64::EPSILON;
+        let mut sum = 0.0;
+        for (i, share) in shares.iter().enumerate() {
+            sum += share;
+            if (1.0 - self.alpha) * sum > most {
+                return Err(Error::OutsideDomain {
+                    what: "context",
+                    index: i + 1,
+                    value: *share,
+                    expected: "a share that keeps (1 - alpha) times their sum within 1",
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses shares with which `y^p` is beyond what stays finite at a corner of the box, in cost or in derivatives.
+    fn expect_finite_cost(&self, context: &[f64]) -> Result<(), Error> {
+        let shares = &context[1..];
+        let (largest, share) = (shares.iter().enumerate())
+            .fold((0, 0.0), |most, (i, s)| if *s > most.1 { (i, *s) } else { most });
+        let finite = [&self.lower, &self.upper].into_iter().all(|corner| {
+            let power = ((1.0 - self.alpha) * Self::log_bundle(corner, shares)).exp();
+            // The largest entry of a derivative, of any order that is asked for.
+            let slope = (1.0 + share) * (1.0 + (1.0 - self.alpha).abs())
+                / corner.iter().fold(1.0, |least: f64, x| least.min(*x));
+            ((1.0 + context[0]) * power * slope * slope).is_finite()
+        });
+        if finite {
+            Ok(())
+        } else {
+            Err(Error::OutsideDomain {
+                what: "context",
+                index: largest + 1,
+                value: share,
+                expected: "a share for which the utility is finite all over the box",
+            })
+        }
     }
 
     /// `(y^{1−α} − 1)/(1 − α)`, which is `ln y` at `α = 1`.
@@ -105,7 +151,9 @@ impl Problem for VmAllocation {
     }
 
     fn check_context(&self, context: &[f64]) -> Result<(), Error> {
-        expect_non_negative(context)
+        expect_context(context)?;
+        self.expect_concave_utility(&context[1..])?;
+        self.expect_finite_cost(context)
     }
 }
 

@@ -1,5 +1,5 @@
 use super::logarithm::ln_normal;
-use super::{expect, expect_non_negative};
+use super::{expect, expect_context, expect_magnitude};
 use crate::error::Error;
 use crate::problem::{Dimensions, Problem, SmoothProblem, Structure, validate_problem};
 
@@ -28,7 +28,7 @@ impl WeightedFairness {
     /// Another box.
     ///
     /// # Errors
-    /// [`Error::InvalidProblem`] unless `0 < lower < upper`.
+    /// [`Error::InvalidProblem`] unless `0 < lower ≤ upper`.
     pub fn new(lower: f64, upper: f64) -> Result<Self, Error> {
         let problem = Self {
             lower: [lower],
@@ -38,6 +38,7 @@ impl WeightedFairness {
         expect(&problem, lower > 0.0, || {
             format!("expected a positive lower bound, found {lower}")
         })?;
+        expect_magnitude(&problem, "bounds", [&lower, &upper])?;
         Ok(problem)
     }
 
@@ -87,7 +88,7 @@ impl Problem for WeightedFairness {
     }
 
     fn check_context(&self, context: &[f64]) -> Result<(), Error> {
-        expect_non_negative(context)
+        expect_context(context)
     }
 
     fn cost_batch(&self, actions: &[f64], contexts: &[f64], costs: &mut [f64]) {
@@ -169,7 +170,8 @@ mod tests {
             WeightedFairness::new(0.0, 40.0).unwrap_err().to_string(),
             "invalid problem `weighted-fairness`: expected a positive lower bound, found 0"
         );
-        assert!(WeightedFairness::new(3.0, 3.0).is_err());
+        assert!(WeightedFairness::new(3.0, 3.0).is_ok());
+        assert!(WeightedFairness::new(3.0, 2.0).is_err());
         assert!(WeightedFairness::new(1.0, f64::INFINITY).is_err());
     }
 }

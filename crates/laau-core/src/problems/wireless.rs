@@ -1,6 +1,6 @@
 use std::f64::consts::LN_2;
 
-use super::{expect, expect_non_negative};
+use super::{expect, expect_context, expect_magnitude};
 use crate::error::Error;
 use crate::problem::{Dimensions, Problem, SmoothProblem, Structure, validate_problem};
 
@@ -35,7 +35,7 @@ impl Wireless {
     /// Any number of sub-channels.
     ///
     /// # Errors
-    /// [`Error::InvalidProblem`] unless bandwidth and the largest rate are positive and their ratio is at most 100.
+    /// [`Error::InvalidProblem`] unless the bandwidth is positive, the largest rate is not negative and their ratio is at most 100.
     pub fn new(channels: usize, bandwidth: f64, most: f64) -> Result<Self, Error> {
         let problem = Self {
             bandwidth,
@@ -48,6 +48,8 @@ impl Wireless {
                 "expected a positive bandwidth of at least a hundredth of the largest rate, found {bandwidth}"
             )
         })?;
+        // An infinite bandwidth would make energy free, and the action not unique.
+        expect_magnitude(&problem, "a bandwidth and a largest rate", [&bandwidth, &most])?;
         Ok(problem)
     }
 
@@ -98,7 +100,7 @@ impl Problem for Wireless {
     }
 
     fn check_context(&self, context: &[f64]) -> Result<(), Error> {
-        expect_non_negative(context)?;
+        expect_context(context)?;
         match context[1..].iter().position(|h| *h < 1e-9) {
             Some(i) => Err(Error::OutsideDomain {
                 what: "context",

@@ -151,13 +151,83 @@ proptest! {
     }
 
     #[test]
-    fn available_is_the_exact_difference_rounded_down(budget in 0.0..1e6f64, spent in 0.0..1.0f64, reserve in 0.0..1e6f64) {
-        let mut ledger = Ledger::new(&[budget]).unwrap();
-        ledger.spend(&[budget * spent]).unwrap();
-        let mut available = [0.0];
-        ledger.available(&[reserve], &mut available);
-        let difference = exact(budget) - exact(budget * spent) - exact(reserve);
-        prop_assert!(exact(available[0]) <= difference);
-        prop_assert!(exact(available[0].next_up()) > difference);
+    fn available_is_the_exact_difference_rounded_down(
+        budget in 0.0..1e6f64,
+        spent in 0.0..1.0f64,
+        least in 0.0..1e6f64,
+        steps in prop_oneof![0..10_usize, 0..1_usize << 53],
+    ) {
+        assert_available(budget, budget * spent, least, steps);
+    }
+
+    #[test]
+    fn available_is_exact_at_any_scale(
+        budget in prop::num::f64::POSITIVE | prop::num::f64::SUBNORMAL | prop::num::f64::ZERO,
+        spent in 0.0..1.0f64,
+        least in prop::num::f64::POSITIVE | prop::num::f64::SUBNORMAL | prop::num::f64::ZERO,
+        steps in prop_oneof![0..10_usize, any::<usize>()],
+    ) {
+        assert_available(budget.abs(), budget.abs() * spent, least.abs(), steps);
+    }
+}
+
+/// What is available must be the exact remainder less the exact reserve, rounded down.
+fn assert_available(budget: f64, spent: f64, least: f64, steps: usize) {
+    let mut ledger = Ledger::new(&[budget]).expect("a valid budget");
+    ledger.spend(&[spent]).expect("a part of the budget");
+    let mut available = [0.0];
+    ledger.available(&[least], steps, &mut available);
+    let reserve = exact(least) * steps;
+    let difference = exact(budget) - exact(spent) - &reserve;
+    let case = format!("{budget:e} less {spent:e} less {steps} × {least:e}: {available:?}");
+    assert!(at_most(available[0], &difference), "{case}");
+    assert!(!at_most(available[0].next_up(), &difference), "{case}");
+}
+
+/// Whether a float, which may be infinite, is at most an exact number.
+fn at_most(value: f64, number: &BigInt) -> bool {
+    if value.is_infinite() {
+        value < 0.0
+    } else {
+        exact(value) <= *number
+    }
+}
+
+/// Spends of every size from a large budget: their bits never overlap, so that an exact sum of floats grows and grows.
+#[test]
+fn spends_of_every_exponent_are_paid_without_end() {
+    let mut rng = ChaCha8Rng::seed_from_u64(7);
+    for (budget, exponents) in [
+        (1e6, -300.0..-3.0),
+        (f64::MAX, -323.0..300.0),
+        (1e-200, -323.0..-210.0),
+    ] {
+        let mut audit = Audit::new(budget);
+        for _ in 0..300_000 {
+            assert!(audit.spend(10f64.powf(rng.random_range(exponents.clone()))));
+        }
+    }
+}
+
+#[test]
+fn alternating_extremes_are_paid_without_end() {
+    let tiny = f64::from_bits(1);
+    for budget in [f64::MAX, 1e308, 1e300, 1.0] {
+        let mut audit = Audit::new(budget);
+        for k in 0..200_000 {
+            let usage = match k % 4 {
+                0 => tiny,
+                1 => budget * 1e-7,
+                2 => f64::MIN_POSITIVE,
+                _ => budget * 1e-160,
+            };
+            assert!(audit.spend(usage));
+        }
+        // What is left goes in a few steps, since each takes 53 bits at least.
+        while audit.ledger.remaining()[0] > 0.0 {
+            let rest = audit.ledger.remaining()[0];
+            assert!(audit.spend(rest));
+        }
+        assert_eq!(audit.remainder, BigInt::ZERO);
     }
 }

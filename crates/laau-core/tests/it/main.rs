@@ -4,3 +4,4 @@ mod dual;
 mod ledger;
 mod problems;
 mod rollout;
+mod unrolled;

@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
-use laau_core::problems::WeightedFairness;
+use laau_core::problems::{PowerProvisioning, WeightedFairness};
 use laau_core::{
-    Agent, Episodes, Error, Hindsight, Observation, Policy, PolicyReport, Problem, Progress, Projected,
-    conformance, rollout, rollout_all, rollout_hindsight,
+    Agent, Episode, Episodes, Error, Hindsight, Observation, Policy, PolicyReport, Problem, Progress,
+    Projected, conformance, rollout, rollout_all, rollout_hindsight,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -161,8 +161,129 @@ fn a_refused_context_or_action_leaves_the_step_open() {
         assert!(progress.pay(&[bad]).is_err());
         assert_eq!((progress.step(), progress.remaining()), (0, &[10.0][..]));
     }
+    assert!(progress.pay(&[]).is_err());
     progress.pay(&action).unwrap();
-    assert_eq!(progress.step(), 1);
+    assert_eq!((progress.step(), progress.last_usage()), (1, &action[..]));
+}
+
+#[test]
+fn a_payment_needs_a_context_of_its_own() {
+    let problem = WeightedFairness::paper();
+    let mut progress = Progress::new(&problem, 5, &[10.0]).unwrap();
+    let policy = Greedy(1.0);
+    let mut agent = policy.begin();
+    let mut action = [0.0];
+    assert_eq!(progress.pay(&[1.0]), Err(Error::NoContext { step: 0 }));
+    progress.decide(&[0.2], &mut *agent, &mut action).unwrap();
+    progress.pay(&[6.0]).unwrap();
+    for _ in 0..2 {
+        assert_eq!(progress.pay(&[4.0]), Err(Error::NoContext { step: 1 }));
+        assert_eq!((progress.step(), progress.remaining()), (1, &[4.0][..]));
+    }
+    // A context that is refused reveals nothing; an agent that fails has seen its context.
+    assert!(progress.decide(&[-1.0], &mut *agent, &mut action).is_err());
+    assert_eq!(progress.pay(&[1.0]), Err(Error::NoContext { step: 1 }));
+    let failing = Greedy(f64::NAN);
+    assert!(
+        progress
+            .decide(&[0.2], &mut *failing.begin(), &mut action)
+            .is_err()
+    );
+    progress.pay(&[1.0]).unwrap();
+    for _ in 2..5 {
+        progress.decide(&[0.2], &mut *agent, &mut action).unwrap();
+        progress.pay(&[1.0]).unwrap();
+    }
+    let over = Err(Error::EpisodeOver { horizon: 5 });
+    assert_eq!(progress.pay(&[1.0]), over);
+    assert_eq!(progress.decide(&[0.2], &mut *agent, &mut action), over);
+    assert_eq!(progress.remaining(), [0.0]);
+}
+
+#[test]
+fn a_horizon_may_be_a_mere_upper_bound() {
+    let problem = WeightedFairness::paper();
+    let least = 2f64.powi(53);
+    assert!(Progress::new(&problem, 1 << 53, &[least.next_down()]).is_err());
+    let mut progress = Progress::new(&problem, 1 << 53, &[least + 2.0]).unwrap();
+    let policy = Greedy(1.0);
+    let mut agent = policy.begin();
+    let mut action = [0.0];
+    progress.decide(&[0.2], &mut *agent, &mut action).unwrap();
+    assert!(progress.pay(&[3.0_f64.next_up()]).is_err());
+    progress.pay(&[3.0]).unwrap();
+    progress.decide(&[0.2], &mut *agent, &mut action).unwrap();
+    assert!(progress.pay(&[1.0_f64.next_up()]).is_err());
+    progress.pay(&[1.0]).unwrap();
+}
+
+#[test]
+fn a_context_that_the_problem_refuses_is_an_error_of_the_episode() {
+    let power = PowerProvisioning::two_loads();
+    let contexts = [0.5, 0.5, 0.5, 0.5, 1.5, 0.5];
+    let episode = Episode::new(&contexts, 3, &[100.0, 100.0]).unwrap();
+    let refused = rollout(&power, &Greedy(1.0), &episode).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "step 1: expected a load of at most the problem's largest load for context[1], found 1.5"
+    );
+    // The contexts of another problem are not this policy's failure either.
+    let other = Episode::new(&contexts, 2, &[100.0]).unwrap();
+    assert_eq!(
+        rollout(&WeightedFairness::paper(), &Greedy(1.0), &other)
+            .unwrap_err()
+            .to_string(),
+        "step 0: expected 1 values for context, found 2"
+    );
+    let set = Episodes::new(1, 3, 2, contexts.to_vec(), vec![100.0; 4]).unwrap();
+    let expected =
+        "episode 1: step 0: expected a load of at most the problem's largest load for context[1], found 1.5";
+    let refused = rollout_all(&power, &Greedy(1.0), &set).unwrap_err();
+    assert_eq!(refused.to_string(), expected);
+}
+
+#[test]
+fn a_plan_that_fails_names_its_episode() {
+    struct Stuck;
+    impl Hindsight for Stuck {
+        fn name(&self) -> &'static str {
+            "stuck"
+        }
+        fn plan(&self, _: &Episode<'_>, _: &mut [f64]) -> Result<(), Error> {
+            Err(Error::Policy {
+                policy: "stuck".into(),
+                reason: "no plan".into(),
+            })
+        }
+    }
+    let error = rollout_hindsight(&fairness(), &Stuck, &episodes(1, 3)).unwrap_err();
+    assert_eq!(error.to_string(), "episode 0: policy `stuck`: no plan");
+}
+
+#[test]
+fn the_least_budget_of_any_lower_bound_and_horizon_is_used_up_to_the_last_bit() {
+    for (lower, horizon) in [(0.1, 3), (0.1, 1000), (1.0 / 3.0, 77), (1e-50, 9), (7e-5, 2048)] {
+        let problem = WeightedFairness::new(lower, 7.0).unwrap();
+        let mut least = [0.0];
+        problem.reserve(horizon, &mut least);
+        let refused = Progress::new(&problem, horizon, &[least[0].next_down()]);
+        assert!(matches!(refused, Err(Error::BudgetTooSmall { least: l, .. }) if l == least[0]));
+        let budgets = [least[0] * 1.5];
+        let contexts = vec![0.5; horizon];
+        let result = rollout(
+            &problem,
+            &Projected::new(Greedy(3.0), Arc::new(problem.clone())),
+            &Episode::new(&contexts, 1, &budgets).unwrap(),
+        )
+        .unwrap();
+        assert_eq!((result.violations, result.failures), (0, 0));
+        // What is not used is beneath the last bit of one payment.
+        let rest = result.remaining[0];
+        assert!(
+            rest <= lower * f64::EPSILON * 8.0,
+            "{rest:e} of {budgets:?} is left"
+        );
+    }
 }
 
 #[test]

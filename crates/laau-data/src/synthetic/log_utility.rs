@@ -16,7 +16,7 @@ use crate::random::{Purpose, below, stream, uniform};
 /// | `actions` | 4 | actions `d`, and weights in each context | ≥ 1 |
 /// | `budgets` | 2 | budgets `M` | ≥ 1 |
 /// | `density` | 0.7 | the chance that an action uses a resource | 0 to 1 |
-/// | `bounds` | (1, 40) | box of every action | 0 < lower < upper |
+/// | `bounds` | (1, 40) | box of every action | 0 < lower ≤ upper |
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 pub struct LogUtilityOptions {

@@ -9,11 +9,14 @@ const MOST_GROWTH: f64 = 10.0;
 /// Nor to lower one below this share of itself and of the target.
 const MOST_DECAY: f64 = 0.1;
 
+/// What is added to the diagonal of the Schur complement, relative to it, until it can be factorised.
+const SCHUR_RIDGES: [f64; 3] = [0.0, 1e-14, 1e-10];
+
 impl Barrier {
     /// Factorises `D` and `s/μ + J D⁻¹ Jᵀ`.
     #[inline]
     pub(super) fn factorise(&mut self, model: &Model) -> bool {
-        let (d, m) = (model.d, model.m);
+        let d = model.d;
         let (u, v, z, y) = (&self.u[..d], &self.v[..d], &self.z[..d], &self.y[..d]);
         let (inverse_u, inverse_v) = (&mut self.inverse_u[..d], &mut self.inverse_v[..d]);
         let (inverse, free) = (&mut self.inverse[..d], &self.free[..d]);
@@ -63,6 +66,18 @@ impl Barrier {
                 self.hessian.solve(solved);
             }
         }
+        // Rows that depend on each other leave a pivot to rounding once their slacks vanish; a little of the diagonal
+        // then decides between them.
+        SCHUR_RIDGES.into_iter().any(|ridge| {
+            self.fill_schur(model, ridge);
+            self.schur.factorise(Kind::PositiveDefinite, 0.0).is_ok()
+        })
+    }
+
+    /// `s/μ + J D⁻¹ Jᵀ`, its diagonal raised by a share of itself.
+    #[inline]
+    fn fill_schur(&mut self, model: &Model, ridge: f64) {
+        let (d, m) = (model.d, model.m);
         let schur = self.schur.matrix(m);
         for row in 0..m {
             if !self.live[row] {
@@ -83,9 +98,9 @@ impl Barrier {
                 schur[row * m + column] = value;
                 schur[column * m + row] = value;
             }
-            schur[row * m + row] += self.s[row] / self.dual[row];
+            let pivot = &mut schur[row * m + row];
+            *pivot += self.s[row] / self.dual[row] + ridge * *pivot;
         }
-        self.schur.factorise(Kind::PositiveDefinite, 0.0).is_ok()
     }
 
     /// The step towards `τ = 0`; returns the largest relative decrease of a slack or dual.

@@ -28,6 +28,8 @@ use crate::model::Model;
 
 /// How far a step goes towards the nearest constraint.
 const TO_THE_BOUNDARY: f64 = 0.995;
+/// A relative residual of the first condition that rounding alone can leave.
+const ROUNDING: f64 = 1e-14;
 /// No product of slack and dual falls below this share of their mean.
 const LEAST_PRODUCT: f64 = 0.05;
 
@@ -53,6 +55,8 @@ pub(crate) struct Barrier {
     pub(crate) residual: f64,
     pub(crate) iterations: u32,
     products: f64,
+    /// How far each action can rise from its lower bound: to its upper bound, or until a budget is used up.
+    pub(crate) reach: Vec<f64>,
     /// `r_p = g(x) + s − b`, and the slacks at the start.
     excess: Vec<f64>,
     room: Vec<f64>,
@@ -94,6 +98,7 @@ impl Barrier {
             residual: 0.0,
             iterations: 0,
             products: 0.0,
+            reach: of_d(),
             excess: of_m(),
             room: of_m(),
             inverse_u: of_d(),
@@ -130,7 +135,7 @@ impl Barrier {
         while self.iterations < max_iterations {
             self.update_residual(model);
             let done = match centre {
-                None => self.product <= until * self.start && self.residual <= until,
+                None => self.product <= until * self.start && self.residual <= until.max(ROUNDING),
                 Some(target) => self.off_centre(target) <= until && self.residual <= until,
             };
             if done || !(self.residual.is_finite() && self.product > 0.0) {

@@ -7,12 +7,15 @@ use crate::model::Model;
 
 /// Share of the way to the budgets at which the iteration starts.
 const START: f64 = 0.5;
+/// Share of every slack that the start leaves.
+const KEPT: f64 = 0.1;
 
 impl Barrier {
     /// Chooses a strictly interior start; `slack` is `b − g(lower)`, and the model holds `∇g` at the lower corner.
     ///
-    /// Every action goes up by the smallest share of slack to reach over the budgets that it uses, so that for
-    /// increasing affine usage at least half of every slack is left.
+    /// An action can rise to its upper bound or until it alone uses up a budget, whichever comes first: the width of
+    /// the box does not matter where a budget is narrower. Of that reach every action takes the smallest share of slack
+    /// over the budgets that it uses, so that for increasing affine usage at least half of every slack is left.
     pub(crate) fn begin(
         &mut self,
         problem: &dyn SmoothProblem,
@@ -21,18 +24,32 @@ impl Barrier {
         slack: &[f64],
     ) {
         let (d, m) = (model.d, model.m);
-        let (lower, upper) = (problem.lower(), problem.upper());
-        self.u.fill(0.5);
+        let (lower, upper) = (&problem.lower()[..d], &problem.upper()[..d]);
+        let reach = &mut self.reach[..d];
+        for i in 0..d {
+            reach[i] = upper[i] - lower[i];
+        }
+        for row in 0..m {
+            if self.live[row] {
+                let jacobian = &model.jacobian[row * d..][..d];
+                for i in 0..d {
+                    if jacobian[i] * reach[i] > slack[row] {
+                        reach[i] = slack[row] / jacobian[i];
+                    }
+                }
+            }
+        }
+        self.u.fill(START);
         for row in 0..m {
             if !self.live[row] {
                 continue;
             }
             let jacobian = &model.jacobian[row * d..][..d];
-            let mut reach = 0.0;
+            let mut most = 0.0;
             for i in 0..d {
-                reach += self.free[i] * jacobian[i].max(0.0) * (upper[i] - lower[i]);
+                most += self.free[i] * jacobian[i].max(0.0) * self.reach[i];
             }
-            let share = START * slack[row] / reach;
+            let share = START * slack[row] / most;
             for i in 0..d {
                 if jacobian[i] > 0.0 && share < self.u[i] {
                     self.u[i] = share;
@@ -40,17 +57,20 @@ impl Barrier {
             }
         }
         for i in 0..d {
-            self.u[i] *= upper[i] - lower[i];
+            self.u[i] *= self.reach[i];
         }
         let mut scale = 1.0;
         loop {
             for i in 0..d {
                 self.x[i] = lower[i] + self.free[i] * self.u[i] * scale;
             }
+            if model.structure.affine_usage {
+                break;
+            }
             model.evaluate_usage(problem, query, &self.x);
             let inside = |row: usize| {
                 let left = query.remaining[row] - model.usage[row];
-                !self.live[row] || left >= 0.1 * slack[row]
+                !self.live[row] || left >= KEPT * slack[row]
             };
             if (0..m).all(inside) || scale < 1e-30 {
                 break;
@@ -76,7 +96,14 @@ impl Barrier {
         for row in 0..m {
             self.s[row] = if self.live[row] {
                 self.products += 1.0;
-                query.remaining[row] - model.usage[row]
+                if model.structure.affine_usage {
+                    // Not the difference to the usage, which has no digits left where the slack is small.
+                    let jacobian = &model.jacobian[row * d..][..d];
+                    let rise: f64 = (0..d).map(|i| self.free[i] * jacobian[i] * self.u[i]).sum();
+                    slack[row] - rise
+                } else {
+                    query.remaining[row] - model.usage[row]
+                }
             } else {
                 1.0
             };

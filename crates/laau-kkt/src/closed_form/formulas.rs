@@ -1,19 +1,18 @@
 //! One sample: its action and its derivatives, free of branches so that loops over them vectorise.
 
-/// The action without bounds.
+/// The action without bounds: infinite where only the price is zero, NaN where the weight is zero, too.
 #[inline]
 pub(super) fn target(c: f64, multiplier: f64) -> f64 {
-    if multiplier == 0.0 {
-        f64::INFINITY
-    } else {
-        c / multiplier
-    }
+    // A price of −0 is a price of 0.
+    c / (multiplier + 0.0)
 }
 
-/// What the answer and its derivatives begin with.
+/// Intermediates shared by value and derivative.
 struct Start {
     /// The action without bounds.
     z: f64,
+    /// Whether it is not below the box; NaN is below.
+    above_lower: bool,
     budget_binds: bool,
     /// The lower of the two upper limits.
     limit: f64,
@@ -25,10 +24,12 @@ struct Start {
     reason = "no branches, so that loops vectorise"
 )]
 #[inline]
-fn start(upper: f64, c: f64, multiplier: f64, remaining: f64) -> Start {
+fn start(lower: f64, upper: f64, c: f64, multiplier: f64, remaining: f64) -> Start {
     let budget_binds = remaining <= upper;
+    let z = target(c, multiplier);
     Start {
-        z: target(c, multiplier),
+        z,
+        above_lower: z >= lower,
         budget_binds,
         limit: if budget_binds { remaining } else { upper },
         finite: (c < f64::INFINITY) & (multiplier < f64::INFINITY) & (remaining < f64::INFINITY),
@@ -52,11 +53,12 @@ pub(super) struct Sample {
 pub(super) fn forward(lower: f64, upper: f64, c: f64, multiplier: f64, remaining: f64) -> Sample {
     let Start {
         z,
+        above_lower,
         budget_binds,
         limit,
         finite,
-    } = start(upper, c, multiplier, remaining);
-    let below = z < lower;
+    } = start(lower, upper, c, multiplier, remaining);
+    let below = !above_lower;
     let above = z > limit;
     let action = if below {
         lower
@@ -93,12 +95,13 @@ pub(super) struct Derivative {
 pub(super) fn backward(lower: f64, upper: f64, c: f64, multiplier: f64, remaining: f64) -> Derivative {
     let Start {
         z,
+        above_lower,
         budget_binds,
         limit,
         finite,
-    } = start(upper, c, multiplier, remaining);
+    } = start(lower, upper, c, multiplier, remaining);
     let inverse = 1.0 / multiplier;
-    let free = (z >= lower) & (z <= limit);
+    let free = above_lower & (z <= limit);
     Derivative {
         multiplier: if free { -z * inverse } else { 0.0 },
         remaining: if budget_binds & (z > limit) { 1.0 } else { 0.0 },

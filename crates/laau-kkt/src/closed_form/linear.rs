@@ -138,8 +138,8 @@ fn linearise<S: Simd>(
         simd.splat_f64s(f64::INFINITY),
     );
     let limit = simd.min_f64s(b, upper);
-    let z = simd.select_f64s(simd.equal_f64s(l, zero), infinity, simd.div_f64s(c, l));
-    let below = simd.less_than_f64s(z, lower);
+    let z = simd.div_f64s(c, simd.add_f64s(l, zero));
+    let below = simd.not_m64s(simd.greater_than_or_equal_f64s(z, lower));
     let above = simd.greater_than_f64s(z, limit);
     let action = simd.select_f64s(below, lower, simd.min_f64s(z, limit));
     let slope = simd.mul_f64s(simd.neg_f64s(z), simd.div_f64s(one, l));

@@ -3,7 +3,7 @@
 //! The layer `min −c ln x + λ x` over `lower ≤ x ≤ min(upper, b)` has the solution and derivatives
 //!
 //! ```text
-//!     z = c / λ            (+∞ when λ = 0, also for c = 0)
+//!     z = c / λ            (+∞ when λ = 0; for c = λ = 0 every action is worth the same, and x = lower uses least)
 //!     x = clip(z, lower, min(upper, b))
 //!     lower ≤ z ≤ min(upper, b):   ∂x/∂λ = −z/λ,  ∂x/∂c = 1/λ,  ∂x/∂b = 0
 //!     z > min(upper, b), b ≤ upper:    0,             0,            1
@@ -385,12 +385,13 @@ mod tests {
     }
 
     #[test]
-    fn without_weight_and_price_everything_is_taken() {
+    fn without_weight_and_price_the_least_is_taken() {
         let singular = Exactness::Approximate {
             reason: Inexact::SingularHessian,
         };
-        assert_eq!(check(0.0, 0.0, 5.0), (5.0, [0.0, 1.0, 0.0], singular));
-        assert_eq!(check(0.0, 0.0, 50.0).0, 40.0);
+        assert_eq!(check(0.0, 0.0, 5.0), (1.0, [0.0, 0.0, 0.0], singular));
+        assert_eq!(check(0.0, -0.0, 50.0), (1.0, [0.0, 0.0, 0.0], singular));
+        assert_eq!(check(2.0, -0.0, 5.0), (5.0, [0.0, 1.0, 0.0], Exactness::Exact));
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use laau_core::problems::{LogUtility, WeightedFairness};
-use laau_core::{Dual, SmoothProblem, conformance};
+use laau_core::problems::{LogUtility, WeightedFairness, Wireless};
+use laau_core::{Dual, Nearest, SmoothProblem, conformance};
 use laau_kkt::{FairnessLayer, InteriorPoint, Options};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -44,6 +44,15 @@ fn the_interior_point_conforms_on_log_utility() {
         0.3,
         2.0,
     );
+}
+
+#[test]
+fn the_interior_point_conforms_on_the_nearest_payable_action() {
+    let matrix = vec![0.3, 0.8, 0.0, 0.5, 0.9, 0.1, 0.4, 0.7];
+    let affine = Arc::new(LogUtility::new(4, 2, matrix, 0.1, 10.0).unwrap());
+    interior_point(Arc::new(Nearest::new(affine)), 0.3, 9.0);
+    let curved = Arc::new(Wireless::three_channels());
+    interior_point(Arc::new(Nearest::new(curved)), 0.3, 2.0);
 }
 
 #[test]

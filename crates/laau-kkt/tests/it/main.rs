@@ -4,6 +4,8 @@
 mod allocations;
 mod clarabel;
 mod conformance;
+mod corners;
+mod degenerate;
 mod edges;
 mod episodes;
 mod episodes_of_problems;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use candle_core::{CpuStorage, CustomOp1, CustomOp2, CustomOp3, Device, Layout, Result, Shape, Tensor};
-use laau_core::{Differentiate, Dimensions, Error, GradientCounts, Gradients, Queries, Solutions};
+use laau_core::{Differentiate, Dimensions, Error, GradientCounts, Gradients, Queries, Solutions, Status};
 
 /// The layer that all operations of a graph share, and what they have to say.
 pub(super) struct Shared {
@@ -111,11 +111,9 @@ impl CustomOp3 for LayerOp {
         if let Err(error) = workspace.layer.solve_batch(queries, &mut solutions) {
             return Err(workspace.fail(error));
         }
-        if let Some(status) = solutions.statuses().iter().find(|status| !status.is_solved()) {
-            return Err(workspace.fail(Error::Unsolved {
-                step: self.step,
-                status: *status,
-            }));
+        let feasible = |status: &Status| status.expect_feasible(self.step);
+        if let Err(error) = solutions.statuses().iter().try_for_each(feasible) {
+            return Err(workspace.fail(error));
         }
         let result = CpuStorage::F64(solutions.actions().to_vec());
         *self.solved() = Some(Solved { solutions, available });

@@ -80,8 +80,8 @@ impl GeneralSteps {
             remaining: available,
         };
         solver.solve_batch(queries, solutions)?;
-        if let Some(status) = solutions.statuses().iter().find(|status| !status.is_solved()) {
-            return Err(step.unsolved(*status));
+        for status in solutions.statuses() {
+            status.expect_feasible(step.index)?;
         }
         let problem = solver.problem();
         problem.cost_batch(solutions.actions(), contexts, &mut self.costs);

@@ -1,0 +1,276 @@
+//! Instances at and around every degeneracy: exhausted budgets, budgets at the optimum, duplicate and zero rows, wide boxes.
+//!
+//! Every solution is certified by a duality gap that shares no code with the solver: for log-utility the dual function
+//! has a closed form.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use laau_core::problems::LogUtility;
+use laau_core::{Query, SolutionRef, Solutions, Status, StepSolver};
+use laau_kkt::{InteriorPoint, Options};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+const INSTANCES: u64 = 5_000;
+const LARGEST_GAP: f64 = 1e-7;
+
+/// One query of a log-utility problem.
+#[derive(Debug, Clone)]
+struct Instance {
+    actions: usize,
+    budgets: usize,
+    matrix: Vec<f64>,
+    lower: f64,
+    upper: f64,
+    context: Vec<f64>,
+    multiplier: Vec<f64>,
+    available: Vec<f64>,
+}
+
+impl Instance {
+    fn solver(&self) -> InteriorPoint {
+        let problem = LogUtility::new(
+            self.actions,
+            self.budgets,
+            self.matrix.clone(),
+            self.lower,
+            self.upper,
+        );
+        InteriorPoint::new(Arc::new(problem.unwrap()), Options::default()).unwrap()
+    }
+
+    fn query(&self) -> Query<'_> {
+        Query {
+            context: &self.context,
+            multiplier: &self.multiplier,
+            remaining: &self.available,
+        }
+    }
+
+    fn solve(&self, solver: &mut InteriorPoint) -> Solutions {
+        let mut solutions = Solutions::new(solver.problem().dimensions(), 1);
+        solver.solve(self.query(), solutions.row_mut(0)).unwrap();
+        solutions
+    }
+
+    fn usage(&self, action: &[f64]) -> Vec<f64> {
+        self.matrix
+            .chunks_exact(self.actions)
+            .map(|row| row.iter().zip(action).map(|(a, x)| a * x).sum())
+            .collect()
+    }
+
+    /// An upper bound on how far a solution is from the optimum, relative to the terms of the priced cost.
+    ///
+    /// For any `μ ≥ 0` the optimum is at least `Σ_i min_x [−c_i ln x + p_i x] − μᵀb` with `p = Aᵀ(λ + μ)`, and each
+    /// minimum is at `clamp(c_i / p_i)`. Differences are formed term by term, so that nothing cancels.
+    fn gap(&self, solution: SolutionRef<'_>) -> f64 {
+        let (mut gap, mut scale) = (0.0, f64::MIN_POSITIVE);
+        for i in 0..self.actions {
+            let (x, c) = (solution.action[i], self.context[i]);
+            let price: f64 = (0..self.budgets)
+                .map(|m| (self.multiplier[m] + solution.duals[m]) * self.matrix[m * self.actions + i])
+                .sum();
+            let best = if price > 0.0 { c / price } else { f64::INFINITY };
+            let best = if c == 0.0 && price == 0.0 {
+                x
+            } else {
+                best.clamp(self.lower, self.upper)
+            };
+            let off = (x - best) / best;
+            gap += price * best * off - c * off.ln_1p();
+            scale += c + price * x.min(best);
+        }
+        for (m, used) in self.usage(solution.action).iter().enumerate() {
+            gap += solution.duals[m] * (self.available[m] - used);
+        }
+        gap / scale
+    }
+}
+
+fn ordinary(rng: &mut ChaCha8Rng) -> Instance {
+    let actions = rng.random_range(1..=6);
+    let budgets = rng.random_range(1..=4);
+    let (lower, upper) = (0.1, 10.0);
+    let matrix = (0..actions * budgets)
+        .map(|_| {
+            if rng.random_bool(0.2) {
+                0.0
+            } else {
+                rng.random_range(0.05..1.5)
+            }
+        })
+        .collect();
+    let mut instance = Instance {
+        actions,
+        budgets,
+        matrix,
+        lower,
+        upper,
+        context: (0..actions).map(|_| rng.random_range(0.05..1.0)).collect(),
+        multiplier: (0..budgets)
+            .map(|_| {
+                if rng.random_bool(0.5) {
+                    0.0
+                } else {
+                    rng.random_range(0.0..1.0)
+                }
+            })
+            .collect(),
+        available: Vec::new(),
+    };
+    let (least, most) = (
+        instance.usage(&vec![lower; actions]),
+        instance.usage(&vec![upper; actions]),
+    );
+    instance.available = least
+        .iter()
+        .zip(&most)
+        .map(|(least, most)| least + rng.random_range(0.0..1.2_f64).powi(2) * (most - least))
+        .collect();
+    instance
+}
+
+/// `0`, or a magnitude between `1e-14` and `1e-6`, of either sign.
+fn nudge(rng: &mut ChaCha8Rng) -> f64 {
+    let size = 10_f64.powf(rng.random_range(-14.0..-6.0));
+    match rng.random_range(0..5) {
+        0 => 0.0,
+        1 | 2 => size,
+        _ => -size,
+    }
+}
+
+/// Budgets at what the optimum without them uses, or by a hair beside it.
+fn at_the_optimum(rng: &mut ChaCha8Rng) -> Instance {
+    let mut instance = ordinary(rng);
+    let tight = instance.clone();
+    instance.available = vec![1e6; instance.budgets];
+    let free = rng.random_bool(0.5);
+    let base = if free { instance.clone() } else { tight };
+    let action = base.solve(&mut base.solver()).row(0).action.to_vec();
+    let used = instance.usage(&action);
+    let least = instance.usage(&vec![instance.lower; instance.actions]);
+    for m in 0..instance.budgets {
+        instance.available[m] = (used[m] * (1.0 + nudge(rng))).max(least[m]);
+    }
+    instance
+}
+
+/// Budgets that the lower corner uses up, but for a hair.
+fn exhausted(rng: &mut ChaCha8Rng) -> Instance {
+    let mut instance = ordinary(rng);
+    let least = instance.usage(&vec![instance.lower; instance.actions]);
+    for m in 0..instance.budgets {
+        if m == 0 || rng.random_bool(0.6) {
+            instance.available[m] = least[m] * (1.0 + nudge(rng).abs());
+        }
+    }
+    instance
+}
+
+/// Rows that repeat another, are a multiple of it, or are zero.
+fn duplicate_and_zero_rows(rng: &mut ChaCha8Rng) -> Instance {
+    let mut instance = if rng.random_bool(0.5) {
+        ordinary(rng)
+    } else {
+        at_the_optimum(rng)
+    };
+    let d = instance.actions;
+    for m in 0..instance.budgets {
+        let from = rng.random_range(0..instance.budgets);
+        match rng.random_range(0..4) {
+            0 => instance.matrix[m * d..][..d].fill(0.0),
+            1 => {
+                instance.matrix.copy_within(from * d..(from + 1) * d, m * d);
+                instance.available[m] = instance.available[from] * (1.0 + nudge(rng).max(0.0));
+            }
+            2 => {
+                let factor = rng.random_range(0.5..2.0);
+                for i in 0..d {
+                    instance.matrix[m * d + i] = factor * instance.matrix[from * d + i];
+                }
+                instance.available[m] = factor * instance.available[from];
+            }
+            _ => {}
+        }
+    }
+    let least = instance.usage(&vec![instance.lower; d]);
+    for m in 0..instance.budgets {
+        instance.available[m] = instance.available[m].max(least[m]);
+    }
+    instance
+}
+
+/// Boxes of up to twenty-one orders of magnitude, and contexts, prices and budgets of every size.
+fn wide_boxes(rng: &mut ChaCha8Rng) -> Instance {
+    let mut instance = ordinary(rng);
+    instance.lower = 10_f64.powf(rng.random_range(-9.0..2.0));
+    instance.upper = instance.lower + 10_f64.powf(rng.random_range(-3.0..12.0));
+    let size = 10_f64.powf(rng.random_range(-9.0..9.0));
+    instance.context.iter_mut().for_each(|c| *c *= size);
+    let price = 10_f64.powf(rng.random_range(-9.0..9.0));
+    instance.multiplier.iter_mut().for_each(|p| *p *= price);
+    let least = instance.usage(&vec![instance.lower; instance.actions]);
+    for m in 0..instance.budgets {
+        instance.available[m] = least[m] + 10_f64.powf(rng.random_range(-9.0..12.0));
+    }
+    instance
+}
+
+fn every_instance_is_solved(class: &str, make: fn(&mut ChaCha8Rng) -> Instance) {
+    let mut failures: BTreeMap<&str, (u64, u64, f64)> = BTreeMap::new();
+    for seed in 0..INSTANCES {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let instance = make(&mut rng);
+        let solutions = instance.solve(&mut instance.solver());
+        let solution = solutions.row(0);
+        let inside = |x: &f64| *x >= instance.lower && *x <= instance.upper;
+        assert!(solution.action.iter().all(inside), "{class} {seed}: {instance:?}");
+        let used = instance.usage(solution.action);
+        assert!(
+            used.iter().zip(&instance.available).all(|(u, b)| u <= b),
+            "{class} {seed}: overspent"
+        );
+        let gap = instance.gap(solution);
+        let failure = match solution.status {
+            Status::Solved { .. } if gap <= LARGEST_GAP => continue,
+            Status::Solved { .. } => "solved with a large gap",
+            Status::NotConverged { .. } => "not converged",
+            _ => "refused",
+        };
+        let entry = failures.entry(failure).or_insert((0, seed, 0.0));
+        entry.0 += 1;
+        entry.2 = entry.2.max(gap);
+    }
+    assert!(
+        failures.is_empty(),
+        "{class}: of {INSTANCES} instances (count, first seed, largest gap) {failures:?}"
+    );
+}
+
+#[test]
+fn ordinary_instances_are_solved() {
+    every_instance_is_solved("ordinary", ordinary);
+}
+
+#[test]
+fn budgets_at_the_optimum_are_solved() {
+    every_instance_is_solved("at the optimum", at_the_optimum);
+}
+
+#[test]
+fn exhausted_budgets_are_solved() {
+    every_instance_is_solved("exhausted", exhausted);
+}
+
+#[test]
+fn duplicate_and_zero_rows_are_solved() {
+    every_instance_is_solved("duplicate and zero rows", duplicate_and_zero_rows);
+}
+
+#[test]
+fn wide_boxes_and_all_scales_are_solved() {
+    every_instance_is_solved("wide boxes", wide_boxes);
+}
