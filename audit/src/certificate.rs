@@ -13,7 +13,7 @@
 //! from above through first derivatives and convexity, by the shape of the problem: see [`Shape`].
 //!
 //! The gap is relative to `|l(x̂)| + Σ_i |x̂_i ∂_i l(x̂)| + Σ_m (λ_m + μ_m) |g_m(x̂)|`: what the terms of the priced cost weigh,
-//! wherever the cost happens to have its zero.
+//! wherever the cost happens to have its zero; plus 1e-20 of what they weigh across the box, for optima at zero.
 
 use laau_core::{Dimensions, Query, SmoothProblem};
 
@@ -53,6 +53,9 @@ impl Certificate {
 
 /// Halvings of an interval; each bracket ends at the last digits of its scale.
 const HALVINGS: usize = 120;
+/// The share of what the terms weigh across the whole box that is added to the scale: an optimum at zero has no size of its own,
+/// and a bisection ends somewhere.
+const RESOLUTION: f64 = 1e-20;
 /// Pieces of the upper sum.
 const PIECES: usize = 32;
 /// Sweeps of the fallback that looks for a better point before a bound is believed.
@@ -95,12 +98,17 @@ pub fn certify(
     for (most, x) in most.iter_mut().zip(action) {
         *most = most.max(*x);
     }
+    let mut terms = vec![0.0; d];
+    lagrangian.gradient_and_terms(action, &mut slope, &mut terms);
+    scale += RESOLUTION
+        * (0..d)
+            .map(|i| terms[i] * (problem.upper()[i] - least[i]))
+            .sum::<f64>();
     let bounds = (&least[..], &most[..]);
     let mut stationarity = lagrangian.bracket(shape, action, bounds);
     if *shape != Shape::Separable && stationarity > SMALL * scale {
         // L(x̂) − L(y) ≤ ∇L(x̂)ᵀ(x̂ − y) for a better point y, and y has a bracket of its own.
         let better = lagrangian.descend(action, bounds);
-        lagrangian.gradient(action, &mut slope);
         let way: f64 = (0..d).map(|i| slope[i] * (action[i] - better[i])).sum();
         stationarity = stationarity.min(way.max(0.0) + lagrangian.bracket(shape, &better, bounds));
     }
@@ -111,17 +119,15 @@ pub fn certify(
     }
 }
 
-/// What each action can be at most while all others are at their lower bounds, with a last digit of room.
+/// What each action can be at most while all others are at their lower bounds, as the problem computes usage in `f64`: that
+/// is what is paid.
 fn most_allowed(problem: &dyn SmoothProblem, query: Query<'_>) -> Vec<f64> {
     let (lower, upper) = (problem.lower(), problem.upper());
     let mut usage = vec![0.0; query.remaining.len()];
     let mut x = lower.to_vec();
     let mut payable = |x: &[f64]| {
         problem.usage(x, query.context, &mut usage);
-        usage
-            .iter()
-            .zip(query.remaining)
-            .all(|(used, b)| *used <= b + 1e-13 * b.abs())
+        usage.iter().zip(query.remaining).all(|(used, b)| used <= b)
     };
     (0..lower.len())
         .map(|i| {

@@ -37,7 +37,13 @@ pub struct Custom {
 impl Custom {
     /// The width of the softplus of an action.
     fn softness(&self, i: usize) -> f64 {
-        0.1 * (self.upper[i] - self.lower[i]).max(1e-3 * self.upper[i].abs())
+        let width = (self.upper[i] - self.lower[i]).max(1e-3 * self.upper[i].abs());
+        if width > 0.0 { 0.1 * width } else { 1.0 }
+    }
+
+    /// The unit of an action in the exponent.
+    fn unit(&self, i: usize) -> f64 {
+        if self.upper[i] > 0.0 { self.upper[i] } else { 1.0 }
     }
 
     /// Where an action of the valley uses nothing.
@@ -80,7 +86,7 @@ impl Functions for Custom {
             let w = self.weights[i];
             sum += match self.form {
                 Form::Quadratic | Form::Valley => (x * (0.5 * w) - c) * x,
-                Form::Exponential => (-(c * x) / self.upper[i]).exp() * w,
+                Form::Exponential => (-(c * x) / self.unit(i)).exp() * w,
                 Form::Softplus => {
                     let s = self.softness(i);
                     let t = (c - x) / s;

@@ -2,6 +2,9 @@
 
 use num_bigint::{BigInt, Sign};
 
+/// Bits below the mantissa of the largest float.
+const MOST_DROPPED: u64 = 2045;
+
 /// The integer `value · 2^1074`.
 #[must_use]
 pub fn integer(value: f64) -> BigInt {
@@ -20,7 +23,7 @@ pub fn integer(value: f64) -> BigInt {
     }
 }
 
-/// The largest float that is not above `value · 2^-1074`; the value must be within the range of floats.
+/// The largest float that is not above `value · 2^-1074`: −∞ below the range of floats. No value may be above it.
 #[must_use]
 pub fn floor(value: &BigInt) -> f64 {
     let magnitude = value.magnitude();
@@ -33,9 +36,13 @@ pub fn floor(value: &BigInt) -> f64 {
     } else {
         mantissa + (dropped << 52)
     };
-    let towards_zero = f64::from_bits(bits);
+    let towards_zero = if dropped > MOST_DROPPED {
+        f64::INFINITY
+    } else {
+        f64::from_bits(bits)
+    };
     if value.sign() == Sign::Minus {
-        let exact = (kept << dropped) == *magnitude;
+        let exact = dropped > MOST_DROPPED || (kept << dropped) == *magnitude;
         if exact {
             -towards_zero
         } else {
@@ -65,6 +72,8 @@ mod tests {
         ] {
             assert_eq!(floor(&integer(value)), value, "{value:e}");
         }
+        assert_eq!(floor(&(integer(-f64::MAX) * 2)), f64::NEG_INFINITY);
+        assert_eq!(floor(&(integer(-f64::MAX) - 1)), f64::NEG_INFINITY);
         let sum = integer(1.0) + integer(1e-30);
         assert_eq!(floor(&sum), 1.0);
         assert_eq!(floor(&(integer(1.0) - integer(1e-30))), 1.0_f64.next_down());

@@ -144,6 +144,7 @@ fn round(
             Ok(tally) => {
                 counts.tally.gradients += tally.gradients;
                 counts.tally.approximate += tally.approximate;
+                counts.tally.refused += tally.refused;
             }
             Err(failure) => {
                 let (count, _) = counts.failures.entry(failure.kind.clone()).or_insert((0, seed));
@@ -181,8 +182,8 @@ fn report(check: &Check, seed: u64, failure: &Failure, out: &mut dyn Write) -> s
 fn table(checks: &[Check], counts: &[Counts], out: &mut dyn Write) -> std::io::Result<u64> {
     writeln!(
         out,
-        "{:<12} {:>8} {:>8} {:>12} {:>12}  slowest case",
-        "check", "cases", "failed", "approximate", "slowest"
+        "{:<12} {:>8} {:>8} {:>8} {:>12} {:>12}  slowest case",
+        "check", "cases", "refused", "failed", "approximate", "slowest"
     )?;
     let (mut passed, mut failed) = (0, 0);
     for (check, counts) in checks.iter().zip(counts) {
@@ -194,9 +195,10 @@ fn table(checks: &[Check], counts: &[Counts], out: &mut dyn Write) -> std::io::R
         };
         writeln!(
             out,
-            "{:<12} {:>8} {:>8} {share:>12} {:>9.0} ms  {:#018x}",
+            "{:<12} {:>8} {:>8} {:>8} {share:>12} {:>9.0} ms  {:#018x}",
             check.name,
             counts.cases,
+            counts.tally.refused,
             counts.failed(),
             counts.slowest.0.as_secs_f64() * 1e3,
             counts.slowest.1

@@ -33,16 +33,17 @@ impl Audit for Derivative {
 
     fn check(case: &LayerCase) -> Result<Tally, Failure> {
         let Ok(resolved) = case.resolve() else {
-            return Ok(Tally::default());
+            return Ok(Tally::REFUSED);
         };
         let mut solver = case
             .recipe
             .solver()
             .map_err(|error| Failure::new("refused", error))?;
-        let mut tally = judge(case, &resolved, &mut solver)?;
+        let mut tally =
+            judge(case, &resolved, &mut solver).map_err(|failure| failure.of(&*resolved.problem))?;
         if let Some(mut closed) = case.recipe.closed_form() {
             let closed = judge(case, &resolved, &mut closed)
-                .map_err(|failure| Failure::new(failure.kind, format!("closed form: {}", failure.message)))?;
+                .map_err(|failure| Failure::new(format!("{}, closed form", failure.kind), failure.message))?;
             tally.gradients += closed.gradients;
             tally.approximate += closed.approximate;
         }
@@ -121,6 +122,7 @@ fn judge(case: &LayerCase, resolved: &Resolved, solver: &mut dyn Differentiate) 
     Ok(Tally {
         gradients: 1,
         approximate: u64::from(approximate),
+        refused: 0,
     })
 }
 

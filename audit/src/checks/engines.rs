@@ -38,7 +38,7 @@ impl Audit for Engines {
 
     fn check(case: &EpisodeCase) -> Result<Tally, Failure> {
         let Ok(played) = case.resolve() else {
-            return Ok(Tally::default());
+            return Ok(Tally::REFUSED);
         };
         if let Some(closed) = case.recipe.closed_form() {
             let general = case
@@ -212,6 +212,7 @@ fn networks(case: &EpisodeCase, played: &Played) -> Result<Tally, Failure> {
     let tally = Tally {
         gradients: counts.exact + counts.approximate,
         approximate: counts.approximate,
+        refused: 0,
     };
     if counts.approximate > 0 || candle.0.counts.approximate > 0 {
         return Ok(tally);

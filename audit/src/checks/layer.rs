@@ -28,16 +28,16 @@ impl Audit for Layer {
 
     fn check(case: &LayerCase) -> Result<Tally, Failure> {
         let Ok(resolved) = case.resolve() else {
-            return Ok(Tally::default());
+            return Ok(Tally::REFUSED);
         };
         let mut solver = case
             .recipe
             .solver()
             .map_err(|error| Failure::new("refused", error))?;
-        judge(case, &resolved, &mut solver)?;
+        judge(case, &resolved, &mut solver).map_err(|failure| failure.of(&*resolved.problem))?;
         if let Some(mut closed) = case.recipe.closed_form() {
             judge(case, &resolved, &mut closed)
-                .map_err(|failure| Failure::new(failure.kind, format!("closed form: {}", failure.message)))?;
+                .map_err(|failure| Failure::new(format!("{}, closed form", failure.kind), failure.message))?;
         }
         Ok(Tally::default())
     }

@@ -23,12 +23,13 @@ enum Ask {
     Remaining(i32),
 }
 
-/// Budgets, and a list of spends and reserves.
+/// Budgets, a list of spends, and a reserve by its least usage and steps.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LedgerCase {
     budgets: Vec<f64>,
     spends: Vec<Vec<Ask>>,
-    reserves: Vec<f64>,
+    least: Vec<f64>,
+    steps_left: usize,
 }
 
 pub(crate) struct Ledgers;
@@ -42,7 +43,8 @@ impl Audit for Ledgers {
         LedgerCase {
             budgets: (0..m).map(|_| amount(rng)).collect(),
             spends: (0..steps).map(|_| (0..m).map(|_| ask(rng)).collect()).collect(),
-            reserves: (0..m).map(|_| amount(rng)).collect(),
+            least: (0..m).map(|_| amount(rng)).collect(),
+            steps_left: [0, 1, 2, 3, 1000, 1 << 40][rng.random_range(0..6)],
         }
     }
 
@@ -83,7 +85,7 @@ impl Audit for Ledgers {
 /// Remaining and available are the exact ones, rounded down.
 fn compare(case: &LedgerCase, ledger: &Ledger, exact: &[BigInt], when: &str) -> Result<(), Failure> {
     let mut available = vec![0.0; exact.len()];
-    ledger.available(&case.reserves, &mut available);
+    ledger.available(&case.least, case.steps_left, &mut available);
     for (m, left) in exact.iter().enumerate() {
         let expected = floor(left);
         let found = ledger.remaining()[m];
@@ -93,7 +95,7 @@ fn compare(case: &LedgerCase, ledger: &Ledger, exact: &[BigInt], when: &str) -> 
                 format!("{when}: remaining[{m}] is {found:?}, exactly {expected:?}"),
             ));
         }
-        let expected = floor(&(left - integer(case.reserves[m])));
+        let expected = floor(&(left - integer(case.least[m]) * case.steps_left));
         if available[m] != expected {
             return Err(Failure::new(
                 "available",
@@ -168,7 +170,7 @@ impl Shrink for LedgerCase {
         for m in (0..self.budgets.len()).filter(|_| self.budgets.len() > 1) {
             let mut fewer = self.clone();
             fewer.budgets.remove(m);
-            fewer.reserves.remove(m);
+            fewer.least.remove(m);
             for asks in &mut fewer.spends {
                 asks.remove(m);
             }
@@ -178,7 +180,7 @@ impl Shrink for LedgerCase {
             self,
             |case| {
                 let mut numbers: Vec<&mut f64> = case.budgets.iter_mut().collect();
-                numbers.extend(&mut case.reserves);
+                numbers.extend(&mut case.least);
                 for ask in case.spends.iter_mut().flatten() {
                     if let Ask::Value(value) | Ask::Share(value) = ask {
                         numbers.push(value);

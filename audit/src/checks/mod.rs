@@ -13,6 +13,7 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use laau_core::Problem;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
@@ -35,6 +36,14 @@ impl Failure {
             message: message.into(),
         }
     }
+
+    /// The same failure, told apart by the problem.
+    fn of(self, problem: &dyn Problem) -> Self {
+        Self {
+            kind: format!("{}, {}", self.kind, problem.name()),
+            ..self
+        }
+    }
 }
 
 /// What a case that passed has seen.
@@ -44,6 +53,17 @@ pub struct Tally {
     pub gradients: u64,
     /// Those of them that were flagged as approximate.
     pub approximate: u64,
+    /// Cases that a constructor or a check of contexts refused, so that there was nothing to check.
+    pub refused: u64,
+}
+
+impl Tally {
+    /// A case that was refused.
+    pub(crate) const REFUSED: Self = Self {
+        gradients: 0,
+        approximate: 0,
+        refused: 1,
+    };
 }
 
 /// Draws cases and checks them.

@@ -1,12 +1,15 @@
 //! `policies`: nobody overspends, nobody fails, nobody beats OPT.
 
+use std::sync::Arc;
+
 use laau_baselines::{
     AvgLtOptions, CeOptions, CrPursuitOptions, DpOptions, DualDescent, DualDescentOptions,
     DualDescentParameters, EqualOptions, Fitted, HorizonOptions, Memory, Mirror, Optimum, Phase, Prediction,
     Ratio, RlOptions, Setting, optimum,
 };
 use laau_core::problems::WeightedFairness;
-use laau_core::{Episode, Episodes, Error, Problem, Rollout, rollout_all, rollout_hindsight};
+use laau_core::{Episode, Episodes, Error, Nearest, Problem, Rollout, rollout_all, rollout_hindsight};
+use laau_kkt::{InteriorPoint, Options};
 use num_bigint::BigInt;
 use rand_chacha::ChaCha8Rng;
 
@@ -52,9 +55,9 @@ impl Audit for Policies {
 
     fn check(case: &EpisodeCase) -> Result<Tally, Failure> {
         let Ok(played) = case.resolve() else {
-            return Ok(Tally::default());
+            return Ok(Tally::REFUSED);
         };
-        let setting = Setting::new(played.problem.clone(), played.layer.fork());
+        let setting = setting(&played).map_err(|error| Failure::new("setting", error))?;
         let episodes = &played.episodes;
         let half: Vec<usize> = (0..=episodes.len() / 2)
             .filter(|index| *index < episodes.len())
@@ -94,6 +97,15 @@ impl Audit for Policies {
         }
         Ok(Tally::default())
     }
+}
+
+/// The problem, its layer, and the nearest payable action for networks of several actions.
+fn setting(played: &Played) -> Result<Setting, String> {
+    let nearest = Nearest::new(played.problem.clone());
+    let projector = InteriorPoint::new(Arc::new(nearest), Options::default());
+    Setting::new(played.problem.clone(), played.layer.fork())
+        .with_projector(Box::new(projector.map_err(|error| error.to_string())?))
+        .map_err(|error| error.to_string())
 }
 
 /// The offline optimum, played.
@@ -173,14 +185,13 @@ fn fits(long: bool) -> Vec<(&'static str, Fit)> {
     }
     let plain = |mirror: Mirror| -> Fit {
         Box::new(move |setting, _, _| {
-            DualDescent::projected(setting, mirror, DualDescentParameters::default()).map(Fitted::new)
+            DualDescent::new(setting, mirror, DualDescentParameters::default()).map(Fitted::new)
         })
     };
     let mut fits = vec![
         ("equal", fit!(EqualOptions::default())),
         ("dgd, untuned", plain(Mirror::Euclidean)),
         ("mw, untuned", plain(Mirror::Entropic)),
-        ("queue, untuned", plain(Mirror::Queue)),
         ("avg-lt", fit!(AvgLtOptions::default())),
     ];
     if long {

@@ -30,7 +30,7 @@ impl Audit for Trainings {
 
     fn check(case: &EpisodeCase) -> Result<Tally, Failure> {
         let Ok(played) = case.resolve() else {
-            return Ok(Tally::default());
+            return Ok(Tally::REFUSED);
         };
         train(case, &played)?;
         gradient(case, &played)
@@ -110,6 +110,7 @@ fn gradient(case: &EpisodeCase, played: &Played) -> Result<Tally, Failure> {
     let tally = Tally {
         gradients: found.counts.exact + found.counts.approximate,
         approximate: found.counts.approximate,
+        refused: 0,
     };
     if found.counts.approximate > 0 {
         return Ok(tally);

@@ -1,4 +1,4 @@
 //! The audit itself is right: its certificates against another solver, its checks against wrong answers.
-#![allow(clippy::unwrap_used, reason = "a helper of a test may fail the test")]
+#![expect(clippy::unwrap_used, reason = "a test panics where something is wrong")]
 
 mod certificates;
