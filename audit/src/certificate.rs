@@ -58,6 +58,8 @@ const HALVINGS: usize = 120;
 const RESOLUTION: f64 = 1e-20;
 /// Pieces of the upper sum.
 const PIECES: usize = 32;
+/// Pieces of the lower sum of what an action uses.
+const LOWER_PIECES: usize = 4;
 /// Sweeps of the fallback that looks for a better point before a bound is believed.
 const SWEEPS: usize = 60;
 /// Below this the fallback is not needed.
@@ -119,31 +121,80 @@ pub fn certify(
     }
 }
 
-/// What each action can be at most while all others are at their lower bounds, as the problem computes usage in `f64`: that
-/// is what is paid.
+/// What each action can be at most while all others are at their lower bounds.
 fn most_allowed(problem: &dyn SmoothProblem, query: Query<'_>) -> Vec<f64> {
     let (lower, upper) = (problem.lower(), problem.upper());
     let mut usage = vec![0.0; query.remaining.len()];
+    problem.usage(lower, query.context, &mut usage);
+    let slack: Vec<f64> = query
+        .remaining
+        .iter()
+        .zip(&usage)
+        .map(|(b, used)| b - used)
+        .collect();
     let mut x = lower.to_vec();
     let mut payable = |x: &[f64]| {
         problem.usage(x, query.context, &mut usage);
         usage.iter().zip(query.remaining).all(|(used, b)| used <= b)
     };
-    (0..lower.len())
-        .map(|i| {
-            x[i] = upper[i];
-            let mut most = upper[i];
-            if !payable(&x) {
-                let mut low = lower[i];
-                for _ in 0..HALVINGS {
-                    x[i] = 0.5 * (low + most);
-                    if payable(&x) { low = x[i] } else { most = x[i] }
-                }
+    let mut most = upper.to_vec();
+    for i in 0..lower.len() {
+        x[i] = upper[i];
+        if !payable(&x) {
+            let mut low = lower[i];
+            for _ in 0..HALVINGS {
+                x[i] = 0.5 * (low + most[i]);
+                if payable(&x) { low = x[i] } else { most[i] = x[i] }
             }
-            x[i] = lower[i];
-            most
-        })
-        .collect()
+        }
+        x[i] = lower[i];
+    }
+    let tight = |(slack, b): (&f64, &f64)| *slack <= 1e-9 * b.abs();
+    if slack.iter().zip(query.remaining).any(tight) {
+        narrow(problem, query.context, &slack, &mut most);
+    }
+    most
+}
+
+/// Lowers what is allowed where rounding of the usage hides what an action adds to it: `x²` vanishes beside 1 long before `x`
+/// does. What is added is at least the lower sum of its derivative, which grows; usage is a sum over the actions.
+fn narrow(problem: &dyn SmoothProblem, context: &[f64], slack: &[f64], most: &mut [f64]) {
+    let d = most.len();
+    let lower = problem.lower();
+    let mut low = lower.to_vec();
+    let mut high = most.to_vec();
+    let (mut point, mut jacobian) = (vec![0.0; d], vec![0.0; slack.len() * d]);
+    for halving in 0..HALVINGS {
+        // The first round asks whether anything has to be lowered at all.
+        let middle: Vec<f64> = (0..d)
+            .map(|i| {
+                if halving == 0 {
+                    high[i]
+                } else {
+                    low[i] + 0.5 * (high[i] - low[i])
+                }
+            })
+            .collect();
+        let mut added = vec![0.0; slack.len() * d];
+        for piece in 0..LOWER_PIECES {
+            for i in 0..d {
+                point[i] = lower[i] + piece as f64 / LOWER_PIECES as f64 * (middle[i] - lower[i]);
+            }
+            problem.usage_jacobian(&point, context, &mut jacobian);
+            for (added, slope) in added.iter_mut().zip(&jacobian) {
+                *added += slope / LOWER_PIECES as f64;
+            }
+        }
+        for i in 0..d {
+            let reach = middle[i] - lower[i];
+            if (0..slack.len()).all(|row| added[row * d + i] * reach <= slack[row]) {
+                low[i] = middle[i];
+            } else {
+                high[i] = middle[i];
+            }
+        }
+    }
+    most.copy_from_slice(&high);
 }
 
 /// `L = l + (λ + μ)ᵀ g` in one context.
