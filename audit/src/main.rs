@@ -15,6 +15,7 @@ use laau_audit::run::{Settings, check_named, run, run_one};
 #[derive(Parser)]
 #[command(
     name = "cargo xtask audit",
+    bin_name = "cargo xtask audit",
     after_help = "Examples:\n  cargo xtask audit\n  cargo xtask audit --minutes 120 --seed 7\n  \
                   cargo xtask audit --only layer --cases 10000\n  \
                   cargo xtask audit --only layer --case 0x0123456789abcdef"
@@ -30,10 +31,10 @@ struct Arguments {
     #[arg(long, default_value_t = 300)]
     cases: usize,
     /// One check alone.
-    #[arg(long, value_parser = check_named)]
+    #[arg(long, value_name = "CHECK", value_parser = check_named)]
     only: Option<Check>,
     /// One case alone, by the seed that a failure was reported with.
-    #[arg(long, value_parser = seed, requires = "only")]
+    #[arg(long, value_name = "SEED", value_parser = seed, requires = "only")]
     case: Option<u64>,
 }
 
