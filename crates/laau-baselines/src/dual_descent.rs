@@ -217,6 +217,10 @@ impl Agent for DualDescentAgent<'_> {
         Ok(())
     }
 
+    fn unconverged(&self) -> usize {
+        self.layer.unconverged
+    }
+
     fn multiplier(&self) -> Option<&[f64]> {
         Some(&self.prices)
     }

@@ -63,4 +63,8 @@ impl Agent for EqualAgent {
         self.layer.within(seen, &self.share, action)?;
         Ok(())
     }
+
+    fn unconverged(&self) -> usize {
+        self.layer.unconverged
+    }
 }

@@ -1,6 +1,6 @@
 //! The layer at one step of an episode, as the priced policies ask it.
 
-use laau_core::{Differentiate, Error, Observation, Query, Solutions, Status, StepSolver};
+use laau_core::{Differentiate, Error, Observation, Query, Solutions, StepSolver};
 
 /// A layer with the scratch memory that an agent needs.
 pub(crate) struct Layer {
@@ -8,6 +8,8 @@ pub(crate) struct Layer {
     solution: Solutions,
     remaining: Vec<f64>,
     usage: Vec<f64>,
+    /// Answers that were short of the layer's tolerance.
+    pub(crate) unconverged: usize,
 }
 
 impl Layer {
@@ -18,6 +20,7 @@ impl Layer {
             solution: Solutions::new(dimensions, 1),
             remaining: vec![0.0; dimensions.budgets],
             usage: vec![0.0; dimensions.budgets],
+            unconverged: 0,
         }
     }
 
@@ -89,14 +92,8 @@ impl Layer {
         self.solver.solve(query, self.solution.row_mut(0))?;
         let solution = self.solution.row(0);
         action.copy_from_slice(solution.action);
-        match solution.status {
-            // Short of its tolerance the action is still payable, and the best that is known.
-            Status::Solved { .. } | Status::NotConverged { .. } => Ok(()),
-            status @ (Status::Infeasible { .. } | Status::Invalid { .. }) => Err(Error::Unsolved {
-                step: seen.step,
-                status,
-            }),
-        }
+        self.unconverged += usize::from(!solution.status.is_solved());
+        solution.status.expect_feasible(seen.step)
     }
 }
 

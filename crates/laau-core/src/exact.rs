@@ -146,14 +146,14 @@ impl Exact {
 
     /// The leading bits, as many as a float has, and their unit.
     fn leading(&self) -> (u64, u32) {
-        let below = self.top.checked_sub(1).map_or(0, |i| self.limbs[i]);
-        let window = (u128::from(self.limbs[self.top]) << u64::BITS) | u128::from(below);
-        let length = (self.top as u32 + 1) * u64::BITS - window.leading_zeros().min(u64::BITS);
+        let zeros = self.limbs[self.top].leading_zeros();
+        let length = (self.top as u32 + 1) * u64::BITS - zeros;
         if length <= MANTISSA {
             return (self.limbs[0], 0);
         }
-        let mantissa = (window << window.leading_zeros()) >> (u128::BITS - MANTISSA);
-        (mantissa as u64, length - MANTISSA)
+        let below = self.top.checked_sub(1).map_or(0, |i| self.limbs[i]);
+        let window = (self.limbs[self.top] << zeros) | (below >> 1 >> (u64::BITS - 1 - zeros));
+        (window >> (u64::BITS - MANTISSA), length - MANTISSA)
     }
 
     /// Subtracts modulo 2^2176; whether that borrowed from beyond.

@@ -6,7 +6,7 @@ use crate::episode::Episode;
 use crate::error::Error;
 use crate::policy::{Agent, Observation, Policy};
 use crate::problem::Problem;
-use crate::projection::Projected;
+use crate::projected::Projected;
 
 /// Plans an episode with all of it in sight.
 pub trait Hindsight: Send + Sync {

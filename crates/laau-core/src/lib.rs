@@ -14,6 +14,7 @@ mod nearest;
 mod policy;
 mod problem;
 pub mod problems;
+mod projected;
 mod projection;
 mod report;
 mod rollout;
@@ -30,7 +31,8 @@ pub use ledger::Ledger;
 pub use nearest::Nearest;
 pub use policy::{Agent, GradientCounts, Observation, Policy};
 pub use problem::{Dimensions, Problem, SmoothProblem, Structure, validate_problem};
-pub use projection::{Projected, Projection};
+pub use projected::Projected;
+pub use projection::Projection;
 pub use report::{PolicyReport, Report, quantile};
 pub use rollout::{Progress, Rollout, rollout, rollout_all, rollout_hindsight};
 pub use solver::{
@@ -38,4 +40,4 @@ pub use solver::{
     SolutionMut, SolutionRef, Solutions, Status, StepSolver, check_queries, check_query, infeasible,
     invalid_input,
 };
-pub use unrolled::{Constant, Multiplier, Unrolled};
+pub use unrolled::{Constant, Multiplier, Pricer, Unrolled};

@@ -66,7 +66,7 @@ pub trait Agent {
         None
     }
 
-    /// How often the named projection had to pull this policy's action in.
+    /// How often this policy wanted an action that could not be paid and was pulled in.
     fn projections(&self) -> usize {
         0
     }

@@ -1,9 +1,5 @@
 //! The one named way to make an action payable.
 
-use std::sync::Arc;
-
-use crate::error::Error;
-use crate::policy::{Agent, Observation, Policy};
 use crate::problem::Problem;
 
 /// Pulls an action in until it is payable: into the box, then towards the box's lower corner, each entry no further than
@@ -96,8 +92,8 @@ impl Projection {
             self.moving.fill(false);
             return 1.0;
         }
-        // `low` is payable, `high` is not, until the two are neighbours: at most 62 halvings, since so many bits tell the
-        // floats between 0 and 1 apart.
+        // `low` is payable, `high` is not, until they or the entries there are neighbours: at most 62 halvings, since so
+        // many bits tell the floats between 0 and 1 apart.
         let (mut low, mut high) = (share, 1.0);
         for guess in self.bracket(limits, share, action) {
             if low < guess && guess < high {
@@ -109,7 +105,7 @@ impl Projection {
                 }) = guess;
             }
         }
-        while let Some(middle) = between(low, high) {
+        while let Some(middle) = between(low, high).filter(|_| self.differ(limits.problem, low, high)) {
             self.place(limits.problem, middle, action);
             *(if self.payable(limits, action) {
                 &mut low
@@ -128,8 +124,11 @@ impl Projection {
         low
     }
 
-    /// Two shares that enclose the far payable end if usage is affine, which saves nearly all of the halvings.
-    fn bracket(&mut self, limits: Limits<'_>, share: f64, action: &mut [f64]) -> [f64; 2] {
+    /// Shares that enclose the far payable end if usage is affine, which saves nearly all of the halvings.
+    ///
+    /// The first two are for a share that is known to its last bits, the others for one that is small beside the rounding
+    /// of the usage at the start.
+    fn bracket(&mut self, limits: Limits<'_>, share: f64, action: &mut [f64]) -> [f64; 4] {
         /// Rounding errors of a share, in units of its last place, that are allowed for.
         const SLACK: f64 = 4.0 * f64::EPSILON;
         // Called with the usage of the far end at hand.
@@ -142,17 +141,22 @@ impl Projection {
             .map(|((start, end), available)| (available - start) / (end - start))
             .fold(1.0, f64::min);
         let guess = share + part * (1.0 - share);
-        [guess * (1.0 - SLACK), guess * (1.0 + SLACK)]
+        [
+            guess * (1.0 - SLACK),
+            guess * (1.0 + SLACK),
+            guess - SLACK,
+            guess + SLACK,
+        ]
     }
 
     /// Stops the moving entries that use an exceeded budget, each at the last bit that can be paid before `beyond`.
     fn stop(&mut self, limits: Limits<'_>, beyond: f64, action: &mut [f64]) {
-        let mut any = false;
+        let (mut any, alone) = (false, self.moving.iter().filter(|moving| **moving).count() == 1);
         limits
             .problem
             .usage(action, limits.context, &mut self.stopped_usage);
         for i in 0..action.len() {
-            if self.moving[i] && self.uses_exceeded(limits, action, i) {
+            if self.moving[i] && (alone || self.uses_exceeded(limits, action, i)) {
                 self.moving[i] = false;
                 any = true;
                 self.fill_last_bits(limits, beyond, action, i);
@@ -201,6 +205,13 @@ impl Projection {
         action[i] = low;
     }
 
+    /// Whether there are floats between the places of a moving entry at two shares.
+    fn differ(&self, problem: &dyn Problem, low: f64, high: f64) -> bool {
+        (0..self.moving.len())
+            .filter(|i| self.moving[*i])
+            .any(|i| self.at(problem, low, i).next_up() < self.at(problem, high, i))
+    }
+
     /// Puts the moving entries at `share` of their way.
     fn place(&self, problem: &dyn Problem, share: f64, action: &mut [f64]) {
         for (i, x) in action.iter_mut().enumerate() {
@@ -239,65 +250,6 @@ fn between(low: f64, high: f64) -> Option<f64> {
     let [first, last] = [low, high].map(|x| place(x.to_bits().cast_signed()));
     let middle = i64::midpoint(first, last);
     (first < middle && middle < last).then(|| f64::from_bits(place(middle).cast_unsigned()))
-}
-
-/// A policy that may ask for more than it can pay, behind the projection; the report counts how often it acted.
-pub struct Projected<P> {
-    inner: P,
-    problem: Arc<dyn Problem>,
-}
-
-impl<P: Policy> Projected<P> {
-    /// Puts a policy behind the projection.
-    #[must_use]
-    pub fn new(inner: P, problem: Arc<dyn Problem>) -> Self {
-        Self { inner, problem }
-    }
-}
-
-impl<P: Policy> Policy for Projected<P> {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn begin(&self) -> Box<dyn Agent + '_> {
-        Box::new(ProjectedAgent {
-            inner: self.inner.begin(),
-            problem: &*self.problem,
-            projection: Projection::new(&*self.problem),
-            count: 0,
-        })
-    }
-}
-
-struct ProjectedAgent<'a> {
-    inner: Box<dyn Agent + 'a>,
-    problem: &'a dyn Problem,
-    projection: Projection,
-    count: usize,
-}
-
-impl Agent for ProjectedAgent<'_> {
-    fn decide(&mut self, observation: &Observation<'_>, action: &mut [f64]) -> Result<(), Error> {
-        self.inner.decide(observation, action)?;
-        let changed =
-            self.projection
-                .apply(self.problem, observation.context(), observation.available, action);
-        self.count += usize::from(changed);
-        Ok(())
-    }
-
-    fn multiplier(&self) -> Option<&[f64]> {
-        self.inner.multiplier()
-    }
-
-    fn projections(&self) -> usize {
-        self.count + self.inner.projections()
-    }
-
-    fn unconverged(&self) -> usize {
-        self.inner.unconverged()
-    }
 }
 
 #[cfg(test)]

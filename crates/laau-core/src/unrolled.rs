@@ -2,15 +2,23 @@
 
 use crate::error::Error;
 use crate::policy::{Agent, Observation, Policy};
-use crate::solver::{Query, Solutions, Status, StepSolver};
+use crate::solver::{Query, Solutions, StepSolver};
 
 /// Prices the budgets: an observation to one non-negative multiplier per budget.
-///
-/// A multiplier may keep scratch memory (hence `&mut`), but its answer depends on the observation alone.
 pub trait Multiplier: Send + Sync {
     /// Number of budgets it prices.
     fn budgets(&self) -> usize;
 
+    /// Opens a pricer for one episode.
+    fn begin(&self) -> Box<dyn Pricer + '_>;
+}
+
+/// The prices of one episode, step by step.
+///
+/// A pricer keeps scratch memory and running statistics of the contexts it has read, so that a step costs the same at any
+/// horizon. Its answer depends on the observation alone: it reads the contexts that have come since it was last asked,
+/// and all of them anew where it is asked about a step again.
+pub trait Pricer {
     /// Writes the price of each budget.
     ///
     /// # Errors
@@ -27,6 +35,12 @@ impl Multiplier for Constant {
         self.0.len()
     }
 
+    fn begin(&self) -> Box<dyn Pricer + '_> {
+        Box::new(self)
+    }
+}
+
+impl Pricer for &Constant {
     fn price(&mut self, _: &Observation<'_>, multiplier: &mut [f64]) -> Result<(), Error> {
         multiplier.copy_from_slice(&self.0);
         Ok(())
@@ -44,7 +58,7 @@ pub struct Unrolled<M, S> {
     last_step_free: bool,
 }
 
-impl<M: Multiplier + Clone, S: StepSolver + Clone> Unrolled<M, S> {
+impl<M: Multiplier, S: StepSolver + Clone> Unrolled<M, S> {
     /// A policy from a multiplier and a layer.
     ///
     /// # Errors
@@ -66,6 +80,11 @@ impl<M: Multiplier + Clone, S: StepSolver + Clone> Unrolled<M, S> {
         })
     }
 
+    /// What prices the budgets.
+    pub fn multiplier(&self) -> &M {
+        &self.multiplier
+    }
+
     /// Keeps the multiplier's price at the last step, too.
     #[must_use]
     pub fn priced_to_the_end(mut self) -> Self {
@@ -74,7 +93,7 @@ impl<M: Multiplier + Clone, S: StepSolver + Clone> Unrolled<M, S> {
     }
 }
 
-impl<M: Multiplier + Clone, S: StepSolver + Clone> Policy for Unrolled<M, S> {
+impl<M: Multiplier, S: StepSolver + Clone> Policy for Unrolled<M, S> {
     fn name(&self) -> &str {
         &self.name
     }
@@ -82,7 +101,7 @@ impl<M: Multiplier + Clone, S: StepSolver + Clone> Policy for Unrolled<M, S> {
     fn begin(&self) -> Box<dyn Agent + '_> {
         let dimensions = self.solver.problem().dimensions();
         Box::new(UnrolledAgent {
-            multiplier: self.multiplier.clone(),
+            pricer: self.multiplier.begin(),
             solver: self.solver.clone(),
             last_step_free: self.last_step_free,
             prices: vec![0.0; dimensions.budgets],
@@ -92,8 +111,8 @@ impl<M: Multiplier + Clone, S: StepSolver + Clone> Policy for Unrolled<M, S> {
     }
 }
 
-struct UnrolledAgent<M, S> {
-    multiplier: M,
+struct UnrolledAgent<'a, S> {
+    pricer: Box<dyn Pricer + 'a>,
     solver: S,
     last_step_free: bool,
     prices: Vec<f64>,
@@ -101,12 +120,12 @@ struct UnrolledAgent<M, S> {
     unconverged: usize,
 }
 
-impl<M: Multiplier, S: StepSolver> Agent for UnrolledAgent<M, S> {
+impl<S: StepSolver> Agent for UnrolledAgent<'_, S> {
     fn decide(&mut self, observation: &Observation<'_>, action: &mut [f64]) -> Result<(), Error> {
         if self.last_step_free && observation.is_last() {
             self.prices.fill(0.0);
         } else {
-            self.multiplier.price(observation, &mut self.prices)?;
+            self.pricer.price(observation, &mut self.prices)?;
         }
         let query = Query {
             context: observation.context(),

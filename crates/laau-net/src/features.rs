@@ -120,18 +120,41 @@ pub(crate) fn normalisation(statistics: &Statistics, feature: usize) -> (f64, f6
 
 /// Reads the contexts of one episode step by step and computes what follows from them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct ContextReader(LaneReader<1>);
+pub(crate) struct ContextReader {
+    lane: LaneReader<1>,
+    /// Steps that have been read.
+    read: usize,
+}
 
 impl ContextReader {
     /// Starts an episode.
     pub(crate) fn reset(&mut self, context_len: usize) {
-        self.0.reset(context_len);
+        self.lane.reset(context_len);
+        self.read = 0;
     }
 
     /// Takes in the context of the next step; only what the model uses is computed.
     #[inline]
     pub(crate) fn push(&mut self, spec: &ModelSpec, statistics: &Statistics, context: &[f64]) {
-        self.0.push(spec, statistics, |i| [context[i]]);
+        self.lane.push(spec, statistics, |i| [context[i]]);
+        self.read += 1;
+    }
+
+    /// Takes in the contexts that have come since the last call. Where none have, a step is asked about again or another
+    /// episode begins: everything is read from the start.
+    pub(crate) fn catch_up(
+        &mut self,
+        spec: &ModelSpec,
+        statistics: &Statistics,
+        observation: &Observation<'_>,
+    ) {
+        let width = observation.context_len;
+        if self.read == 0 || observation.step < self.read {
+            self.reset(width);
+        }
+        for context in observation.contexts[self.read * width..].chunks_exact(width) {
+            self.push(spec, statistics, context);
+        }
     }
 
     /// Gives the normalised features that do not depend on the budgets, with their positions; `steps` are the steps left
@@ -146,7 +169,7 @@ impl ContextReader {
         mut write: impl FnMut(usize, f64),
     ) {
         let share = share_left(steps_left, horizon);
-        self.0.features(
+        self.lane.features(
             spec,
             |i| [context[i]],
             share,
@@ -160,7 +183,7 @@ impl ContextReader {
     /// `w + r ŵ`: the level of this step and of the steps to come, as predicted.
     #[inline]
     pub(crate) fn level_to_come(&self, statistics: &Statistics, steps_left: usize) -> f64 {
-        let [level] = self.0.level_to_come(statistics, steps_left);
+        let [level] = self.lane.level_to_come(statistics, steps_left);
         level
     }
 }
@@ -315,10 +338,7 @@ pub(crate) fn observe(
     }
     let context = observation.context();
     if spec.features == Features::History || spec.form == Form::Residual {
-        reader.reset(context.len());
-        for context in observation.contexts.chunks_exact(context.len()) {
-            reader.push(spec, statistics, context);
-        }
+        reader.catch_up(spec, statistics, observation);
     }
     let steps = (steps_left, observation.horizon);
     reader.features(spec, statistics, context, steps, |index, value| {

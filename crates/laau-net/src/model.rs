@@ -1,6 +1,6 @@
 //! A model: a specification, the statistics it was normalised with, and its weights.
 
-use laau_core::{Multiplier, Observation};
+use laau_core::{Multiplier, Observation, Pricer};
 use pulp::Scalar;
 
 use crate::error::Error;
@@ -21,7 +21,6 @@ pub struct Model {
     pub statistics: Statistics,
     /// All weights: per layer the matrix (input × output, row-major), then the bias.
     pub parameters: Vec<f64>,
-    scratch: Scratch,
 }
 
 impl Model {
@@ -62,7 +61,6 @@ impl Model {
             ));
         }
         Ok(Self {
-            scratch: Scratch::new(&spec),
             spec,
             statistics,
             parameters,
@@ -80,12 +78,45 @@ impl Multiplier for Model {
         self.spec.dimensions.budgets
     }
 
+    fn begin(&self) -> Box<dyn Pricer + '_> {
+        Box::new(ModelPricer::new(self))
+    }
+}
+
+/// A model at work on one episode, with the memory of a forward pass.
+struct ModelPricer<'a> {
+    model: &'a Model,
+    layers: Vec<(usize, usize)>,
+    reader: ContextReader,
+    features: Vec<f64>,
+    base: Vec<f64>,
+    hidden: Vec<f64>,
+}
+
+impl<'a> ModelPricer<'a> {
+    fn new(model: &'a Model) -> Self {
+        let spec = &model.spec;
+        let layers = spec.layers();
+        let widest = layers.iter().map(|(i, o)| *i.max(o)).max().unwrap_or(0);
+        Self {
+            model,
+            reader: ContextReader::default(),
+            features: vec![0.0; spec.feature_len()],
+            base: vec![0.0; spec.dimensions.budgets],
+            hidden: vec![0.0; 2 * widest],
+            layers,
+        }
+    }
+}
+
+impl Pricer for ModelPricer<'_> {
     fn price(
         &mut self,
         observation: &Observation<'_>,
         multiplier: &mut [f64],
     ) -> Result<(), laau_core::Error> {
-        let dimensions = self.spec.dimensions;
+        let model = self.model;
+        let dimensions = model.spec.dimensions;
         for (what, expected, found) in [
             ("context", dimensions.context, observation.context_len),
             (
@@ -104,25 +135,23 @@ impl Multiplier for Model {
                 });
             }
         }
-        let mut scratch = std::mem::take(&mut self.scratch);
         observe(
-            self,
-            &mut scratch.reader,
+            model,
+            &mut self.reader,
             observation,
-            &mut scratch.features,
-            &mut scratch.base,
+            &mut self.features,
+            &mut self.base,
         );
         forward(
-            &scratch.layers,
-            &self.parameters,
-            &scratch.features,
-            &mut scratch.hidden,
+            &self.layers,
+            &model.parameters,
+            &self.features,
+            &mut self.hidden,
             multiplier,
         );
-        for (price, base) in multiplier.iter_mut().zip(&scratch.base) {
-            *price = base * self.spec.output.apply(Scalar::new(), *price).0;
+        for (price, base) in multiplier.iter_mut().zip(&self.base) {
+            *price = base * model.spec.output.apply(Scalar::new(), *price).0;
         }
-        self.scratch = scratch;
         match multiplier.iter().position(|price| !price.is_finite()) {
             None => Ok(()),
             Some(index) => Err(laau_core::Error::NotFinite {
@@ -131,35 +160,5 @@ impl Multiplier for Model {
                 value: multiplier[index],
             }),
         }
-    }
-}
-
-/// Memory for one forward pass. It holds nothing that lasts: any two are equal.
-#[derive(Debug, Clone, Default)]
-struct Scratch {
-    layers: Vec<(usize, usize)>,
-    reader: ContextReader,
-    features: Vec<f64>,
-    base: Vec<f64>,
-    hidden: Vec<f64>,
-}
-
-impl Scratch {
-    fn new(spec: &ModelSpec) -> Self {
-        let layers = spec.layers();
-        let widest = layers.iter().map(|(i, o)| *i.max(o)).max().unwrap_or(0);
-        Self {
-            reader: ContextReader::default(),
-            features: vec![0.0; spec.feature_len()],
-            base: vec![0.0; spec.dimensions.budgets],
-            hidden: vec![0.0; 2 * widest],
-            layers,
-        }
-    }
-}
-
-impl PartialEq for Scratch {
-    fn eq(&self, _: &Self) -> bool {
-        true
     }
 }

@@ -2,10 +2,7 @@
 
 mod predictor;
 
-use laau_core::{
-    Agent, Differentiate, Dimensions, Episodes, Error, Multiplier, Observation, Policy, Query, Solutions,
-    Status, StepSolver,
-};
+use laau_core::{Differentiate, Dimensions, Episodes, Error, Multiplier, Observation, Pricer, Unrolled};
 
 pub use self::predictor::{FEATURES, Predictor, Rule};
 use crate::error::expect_option;
@@ -65,7 +62,7 @@ impl CeOptions {
     /// For options out of range, or no episodes.
     pub fn fit(&self, setting: &Setting, train: &Episodes, validation: &Episodes) -> Result<Fitted, Error> {
         let (predictor, parameters) = self.fit_predictor(setting, train, validation)?;
-        let mut fitted = Fitted::new(CertaintyEquivalent::new(setting, predictor)?.into_policy(setting));
+        let mut fitted = Fitted::new(CertaintyEquivalent::new(setting, predictor)?.into_policy(setting)?);
         for (name, value) in parameters {
             fitted = fitted.with(name, value);
         }
@@ -113,7 +110,7 @@ impl CeOptions {
             let utility = if alone {
                 0.0
             } else {
-                let policy = CertaintyEquivalent::new(setting, predictor.clone())?.into_policy(setting);
+                let policy = CertaintyEquivalent::new(setting, predictor.clone())?.into_policy(setting)?;
                 setting.mean_utility(&policy, validation)?
             };
             if best.as_ref().is_none_or(|(least, ..)| utility > *least) {
@@ -148,16 +145,13 @@ impl CeOptions {
 /// `λ = (c_t + r m̂) / b` wherever no bound of the box is met; where one is, the water level of one step and `r` equal
 /// ones in the box. Other problems ask the layer, and find the price by the dual (see the crate's README).
 ///
-/// The price depends on the observation alone, and as a `Multiplier` it reads all contexts so far at every step; the
-/// policy keeps running statistics instead, `O(1)` a step. It is also the base of a residual learned model.
+/// It is also the base of a residual learned model.
 #[derive(Clone)]
 pub struct CertaintyEquivalent {
     predictor: Predictor,
     fair: Option<FairBox>,
     prices: ShadowPrice,
     dimensions: Dimensions,
-    /// The context now, and the predicted one.
-    contexts: Vec<f64>,
 }
 
 impl CertaintyEquivalent {
@@ -178,7 +172,6 @@ impl CertaintyEquivalent {
             fair: FairBox::of(&*setting.problem),
             prices: ShadowPrice::new(setting.solver.clone(), ShadowPriceOptions::default()),
             dimensions,
-            contexts: vec![0.0; 2 * dimensions.context],
             predictor,
         })
     }
@@ -189,19 +182,53 @@ impl CertaintyEquivalent {
         &self.predictor
     }
 
-    /// The price after a history that has seen the observation.
-    fn price_after(
-        &mut self,
-        history: &History,
-        observation: &Observation<'_>,
-        multiplier: &mut [f64],
-    ) -> Result<(), Error> {
-        let len = self.dimensions.context;
+    /// The policy that decides by this price; the last step is free.
+    ///
+    /// # Errors
+    /// When the setting is another problem's.
+    pub fn into_policy(self, setting: &Setting) -> Result<Resolve, Error> {
+        Unrolled::new(NAME, self, setting.solver.clone())
+    }
+}
+
+/// The certainty-equivalent re-solve: the layer's action at the certainty-equivalent price.
+pub type Resolve = Unrolled<CertaintyEquivalent, Box<dyn Differentiate>>;
+
+impl Multiplier for CertaintyEquivalent {
+    fn budgets(&self) -> usize {
+        self.dimensions.budgets
+    }
+
+    fn begin(&self) -> Box<dyn Pricer + '_> {
+        Box::new(CertaintyPricer {
+            price: self,
+            prices: self.prices.clone(),
+            history: History::default(),
+            contexts: vec![0.0; 2 * self.dimensions.context],
+        })
+    }
+}
+
+/// The price at work on one episode.
+struct CertaintyPricer<'a> {
+    price: &'a CertaintyEquivalent,
+    prices: ShadowPrice,
+    history: History,
+    /// The context now, and the predicted one.
+    contexts: Vec<f64>,
+}
+
+impl Pricer for CertaintyPricer<'_> {
+    fn price(&mut self, observation: &Observation<'_>, multiplier: &mut [f64]) -> Result<(), Error> {
+        self.history.see(observation);
+        let len = self.price.dimensions.context;
         let (now, later) = self.contexts.split_at_mut(len);
         now.copy_from_slice(observation.context());
-        self.predictor.predict_after(history, observation, later)?;
+        self.price
+            .predictor
+            .predict_after(&self.history, observation, later)?;
         let left = observation.steps_left() as f64;
-        if let Some(fair) = self.fair {
+        if let Some(fair) = self.price.fair {
             multiplier[0] = fair_price(fair, now[0], left, later[0], observation.remaining[0]);
             return Ok(());
         }
@@ -216,97 +243,6 @@ impl CertaintyEquivalent {
         self.prices.start(steps, multiplier)?;
         self.prices.find(steps, multiplier)?;
         Ok(())
-    }
-
-    /// The policy that decides by this price; the last step is free.
-    #[must_use]
-    pub fn into_policy(self, setting: &Setting) -> Resolve {
-        Resolve {
-            price: self,
-            solver: setting.solver.clone(),
-        }
-    }
-}
-
-/// The certainty-equivalent re-solve: the layer's action at the certainty-equivalent price.
-///
-/// Like core's unrolled policy, but content with a layer that stops short of its tolerance: that action is payable, too.
-#[derive(Clone)]
-pub struct Resolve {
-    price: CertaintyEquivalent,
-    solver: Box<dyn Differentiate>,
-}
-
-impl Resolve {
-    /// The price it decides by.
-    #[must_use]
-    pub fn price(&self) -> &CertaintyEquivalent {
-        &self.price
-    }
-}
-
-impl Policy for Resolve {
-    fn name(&self) -> &str {
-        NAME
-    }
-
-    fn begin(&self) -> Box<dyn Agent + '_> {
-        Box::new(ResolveAgent {
-            price: self.price.clone(),
-            history: History::default(),
-            solver: self.solver.clone(),
-            prices: vec![0.0; self.price.dimensions.budgets],
-            solution: Solutions::new(self.price.dimensions, 1),
-        })
-    }
-}
-
-struct ResolveAgent {
-    price: CertaintyEquivalent,
-    history: History,
-    solver: Box<dyn Differentiate>,
-    prices: Vec<f64>,
-    solution: Solutions,
-}
-
-impl Agent for ResolveAgent {
-    fn decide(&mut self, observation: &Observation<'_>, action: &mut [f64]) -> Result<(), Error> {
-        if observation.is_last() {
-            self.prices.fill(0.0);
-        } else {
-            self.history.see(observation);
-            self.price
-                .price_after(&self.history, observation, &mut self.prices)?;
-        }
-        let query = Query {
-            context: observation.context(),
-            multiplier: &self.prices,
-            remaining: observation.available,
-        };
-        self.solver.solve(query, self.solution.row_mut(0))?;
-        let solution = self.solution.row(0);
-        action.copy_from_slice(solution.action);
-        match solution.status {
-            Status::Solved { .. } | Status::NotConverged { .. } => Ok(()),
-            status @ (Status::Infeasible { .. } | Status::Invalid { .. }) => Err(Error::Unsolved {
-                step: observation.step,
-                status,
-            }),
-        }
-    }
-
-    fn multiplier(&self) -> Option<&[f64]> {
-        Some(&self.prices)
-    }
-}
-
-impl Multiplier for CertaintyEquivalent {
-    fn budgets(&self) -> usize {
-        self.dimensions.budgets
-    }
-
-    fn price(&mut self, observation: &Observation<'_>, multiplier: &mut [f64]) -> Result<(), Error> {
-        self.price_after(&History::of(observation), observation, multiplier)
     }
 }
 

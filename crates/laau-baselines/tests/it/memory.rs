@@ -82,8 +82,8 @@ fn the_running_statistics_give_the_price_of_the_whole_history_to_the_bit() {
         Predictor::regression(&train, true, 1e-4),
         Predictor::regression(&train, false, 1e-4),
     ] {
-        let mut price = CertaintyEquivalent::new(&setting, predictor).unwrap();
-        let policy = price.clone().into_policy(&setting);
+        let price = CertaintyEquivalent::new(&setting, predictor).unwrap();
+        let policy = price.clone().into_policy(&setting).unwrap();
         let contexts = train.get(1).contexts();
         let played = play(&setting, &policy, contexts, false);
         let mut solution = Solutions::new(setting.problem.dimensions(), 1);
@@ -99,7 +99,7 @@ fn the_running_statistics_give_the_price_of_the_whole_history_to_the_bit() {
                 available: &half,
             };
             let mut multiplier = [0.0];
-            price.price(&observation, &mut multiplier).unwrap();
+            price.begin().price(&observation, &mut multiplier).unwrap();
             let query = Query {
                 context: observation.context(),
                 multiplier: &multiplier,

@@ -63,7 +63,7 @@ fn the_price_of_several_budgets_clears_the_predicted_rest() {
     let mut rng = generator(5);
     let train = independent(&*setting.problem, &mut rng, (10, 8), (0.1, 0.5));
     let predictor = Predictor::shrunk_mean(&train);
-    let mut price = CertaintyEquivalent::new(&setting, predictor.clone()).unwrap();
+    let price = CertaintyEquivalent::new(&setting, predictor.clone()).unwrap();
     let dimensions = setting.problem.dimensions();
     let mut layer = setting.solver.clone();
     for case in 0..40 {
@@ -90,7 +90,7 @@ fn the_price_of_several_budgets_clears_the_predicted_rest() {
             available: &available,
         };
         let mut prices = vec![0.0; 2];
-        price.price(&observation, &mut prices).unwrap();
+        price.begin().price(&observation, &mut prices).unwrap();
         let mut later = vec![0.0; 3];
         predictor.predict(&observation, &mut later).unwrap();
         let mut used = [0.0; 2];
@@ -120,7 +120,7 @@ fn the_price_of_several_budgets_clears_the_predicted_rest() {
             );
         }
     }
-    conformance::multiplier(&*setting.problem, &mut price, &train);
+    conformance::multiplier(&*setting.problem, &price, &train);
 }
 
 #[test]

@@ -109,9 +109,10 @@ pub(crate) fn untuned(
             Box::new(avg_lt(setting, multiplier)?)
         }
         "dgd" | "mw" => {
-            let mirror = match name {
-                "dgd" => Mirror::Euclidean,
-                _ => Mirror::Entropic,
+            let mirror = if name == "dgd" {
+                Mirror::Euclidean
+            } else {
+                Mirror::Entropic
             };
             let stock = DualDescentParameters {
                 step_size: parameters.number("step-size", 1.0)?,
@@ -131,7 +132,7 @@ pub(crate) fn untuned(
                     strength: parameters.number("strength", 2.0)?,
                 },
             };
-            Box::new(CertaintyEquivalent::new(setting, predictor)?.into_policy(setting))
+            Box::new(CertaintyEquivalent::new(setting, predictor)?.into_policy(setting)?)
         }
         unknown => return Err(unknown_policy(unknown)),
     };

@@ -1,11 +1,12 @@
 use crate::episode::Episodes;
 use crate::policy::Observation;
 use crate::problem::Problem;
-use crate::unrolled::Multiplier;
+use crate::unrolled::{Multiplier, Pricer};
 
 /// Checks a multiplier: one finite, non-negative price per budget at every observation, whatever is left of the budget,
-/// and the same price for the same observation, whatever was asked before.
-pub fn multiplier(problem: &dyn Problem, multiplier: &mut dyn Multiplier, episodes: &Episodes) {
+/// and the same price for the same observation, whatever was asked before, by a pricer that has read the episode step by
+/// step and by one that is opened in the middle of it.
+pub fn multiplier(problem: &dyn Problem, multiplier: &dyn Multiplier, episodes: &Episodes) {
     let m = problem.dimensions().budgets;
     assert!(
         multiplier.budgets() == m,
@@ -14,6 +15,7 @@ pub fn multiplier(problem: &dyn Problem, multiplier: &mut dyn Multiplier, episod
     );
     let mut asked: Vec<(usize, usize, Vec<f64>, Vec<f64>)> = Vec::new();
     for (index, episode) in episodes.iter().enumerate() {
+        let mut pricer = multiplier.begin();
         for step in 0..episode.horizon() {
             for share in [1.0, 0.4, 0.0] {
                 let left = share * (episode.horizon() - step) as f64 / episode.horizon() as f64;
@@ -25,7 +27,7 @@ pub fn multiplier(problem: &dyn Problem, multiplier: &mut dyn Multiplier, episod
                     .zip(&reserve)
                     .map(|(b, r)| (b * left).max(*r))
                     .collect();
-                let price = ask(problem, multiplier, episodes, (index, step), &remaining);
+                let price = ask(problem, &mut *pricer, episodes, (index, step), &remaining);
                 assert!(
                     price.iter().all(|p| p.is_finite() && *p >= 0.0),
                     "episode {index}, step {step}, remaining {remaining:?}: prices {price:?}"
@@ -34,18 +36,24 @@ pub fn multiplier(problem: &dyn Problem, multiplier: &mut dyn Multiplier, episod
             }
         }
     }
+    let mut reused = (usize::MAX, multiplier.begin());
     for (index, step, remaining, price) in asked.iter().rev() {
-        let again = ask(problem, multiplier, episodes, (*index, *step), remaining);
-        assert!(
-            again == *price,
-            "episode {index}, step {step}: {price:?} when asked first, {again:?} when asked again"
-        );
+        if reused.0 != *index {
+            reused = (*index, multiplier.begin());
+        }
+        for pricer in [&mut reused.1, &mut multiplier.begin()] {
+            let again = ask(problem, &mut **pricer, episodes, (*index, *step), remaining);
+            assert!(
+                again == *price,
+                "episode {index}, step {step}: {price:?} when asked first, {again:?} when asked again"
+            );
+        }
     }
 }
 
 fn ask(
     problem: &dyn Problem,
-    multiplier: &mut dyn Multiplier,
+    pricer: &mut dyn Pricer,
     episodes: &Episodes,
     (index, step): (usize, usize),
     remaining: &[f64],
@@ -66,7 +74,7 @@ fn ask(
         available: &available,
     };
     let mut price = vec![f64::NAN; remaining.len()];
-    if let Err(error) = multiplier.price(&observation, &mut price) {
+    if let Err(error) = pricer.price(&observation, &mut price) {
         panic!("episode {index}, step {step}: {error}");
     }
     price

@@ -64,9 +64,9 @@ fn training_does_not_abort_when_budgets_are_used_up() {
 fn a_layer_short_of_its_tolerance_is_played_flagged_and_counted() {
     let mut rng = ChaCha8Rng::seed_from_u64(3);
     let (train, validation) = (episodes(20, 10, &mut rng), episodes(10, 10, &mut rng));
-    // Three steps are too few for any query.
+    // No query is solved to this tolerance, but every answer is feasible.
     let options = Options {
-        max_iterations: 3,
+        tolerance: 1e-19,
         ..Options::default()
     };
     let layer: Box<dyn Differentiate> = Box::new(InteriorPoint::new(problem(), options).unwrap());
@@ -76,7 +76,7 @@ fn a_layer_short_of_its_tolerance_is_played_flagged_and_counted() {
         let trained = trainer
             .run(&mut model, &*layer, &train, Some(&validation), &mut ())
             .unwrap();
-        assert!(trained.gradients.approximate > 0, "{engine:?}");
+        assert!(trained.summary.gradients.approximate > 0, "{engine:?}");
         let rollouts = play(&model, &*layer, &validation);
         let sum = |of: fn(&laau_core::Rollout) -> usize| rollouts.iter().map(of).sum::<usize>();
         assert_eq!((sum(|r| r.failures), sum(|r| r.violations)), (0, 0));

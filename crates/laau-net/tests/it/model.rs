@@ -19,7 +19,7 @@ fn price(model: &Model, set: &Episodes, step: usize, remaining: f64) -> f64 {
         available: &[remaining],
     };
     let mut price = [f64::NAN];
-    model.clone().price(&observation, &mut price).unwrap();
+    model.begin().price(&observation, &mut price).unwrap();
     price[0]
 }
 
@@ -241,18 +241,26 @@ fn a_price_that_is_no_number_is_an_error() {
         remaining: &[40.0],
         available: &[37.0],
     };
-    let error = model.price(&observation, &mut [0.0]).unwrap_err().to_string();
+    let error = model
+        .begin()
+        .price(&observation, &mut [0.0])
+        .unwrap_err()
+        .to_string();
     assert!(
         error.starts_with("expected a finite value for the multiplier[0]"),
         "{error}"
     );
-    let error = model.price(&observation, &mut [0.0; 2]).unwrap_err().to_string();
+    let error = model
+        .begin()
+        .price(&observation, &mut [0.0; 2])
+        .unwrap_err()
+        .to_string();
     assert_eq!(error, "expected 1 values for multiplier, found 2");
     let wide = Observation {
         context_len: 2,
         contexts: &[0.5, 0.5],
         ..observation
     };
-    let error = model.price(&wide, &mut [0.0]).unwrap_err().to_string();
+    let error = model.begin().price(&wide, &mut [0.0]).unwrap_err().to_string();
     assert_eq!(error, "expected 1 values for context, found 2");
 }
