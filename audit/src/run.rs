@@ -23,6 +23,8 @@ pub struct Settings {
 
 /// Failures printed and shrunk per check.
 const PRINTED: usize = 5;
+/// Failures printed and shrunk per check and kind, so that there is room for others.
+const OF_A_KIND: u64 = 2;
 /// The longest that one failure is shrunk.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -153,6 +155,7 @@ fn round(
             }
         }
     }
+    failures.retain(|(count, _, _)| *count <= OF_A_KIND);
     failures.sort_by_key(|(count, _, _)| *count);
     for (_, seed, failure) in failures.into_iter().take(PRINTED - counts.printed) {
         counts.printed += 1;

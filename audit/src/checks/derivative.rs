@@ -9,8 +9,8 @@ use crate::certificate::Lagrangian;
 use crate::draw::{self, Size};
 use crate::query::{LayerCase, Resolved, typical_prices};
 
-/// A kink at this relative distance or nearer is at the query itself.
-const AT: f64 = 1e-14;
+/// A kink at this relative distance or nearer is at the query itself: less than the last bit of a float.
+const AT: f64 = 2e-17;
 /// A kink at this relative distance or nearer excuses a flag.
 const NEAR: f64 = 1e-6;
 /// Inputs that are moved in one case.

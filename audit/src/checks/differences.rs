@@ -60,7 +60,7 @@ impl Sides {
     /// Whether a gradient is this estimate, as far as that is known; `None` when too little is.
     pub(crate) fn agrees(&self, gradient: f64, estimate: Estimate) -> Option<bool> {
         let size = gradient.abs().max(estimate.value.abs());
-        if estimate.error > 1e-3 * size + 1e-6 * self.unit {
+        if estimate.error > 1e-3 * estimate.value.abs() + 1e-6 * self.unit {
             return None;
         }
         Some((gradient - estimate.value).abs() <= 2e-3 * size + 5.0 * estimate.error + 1e-5 * self.unit)

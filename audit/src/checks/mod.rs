@@ -9,6 +9,7 @@ mod policies;
 mod training;
 
 use std::any::Any;
+use std::backtrace::Backtrace;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -160,8 +161,24 @@ thread_local! {
 pub fn quiet_panics() {
     std::panic::set_hook(Box::new(|info| {
         let place = info.location().map(ToString::to_string).unwrap_or_default();
+        let place = if place.contains(OURS) {
+            place
+        } else {
+            caller().unwrap_or(place)
+        };
         PANICKED_AT.with(|at| *at.borrow_mut() = place);
     }));
+}
+
+/// What the path of a library of ours has in it.
+const OURS: &str = "crates/laau";
+
+/// Where our code called what panicked, for example in the standard library.
+fn caller() -> Option<String> {
+    let trace = Backtrace::force_capture().to_string();
+    let line = trace.lines().find(|line| line.contains(OURS))?;
+    let start = line.find(OURS)?;
+    Some(line[start..].to_owned())
 }
 
 /// Turns a panic into a failure.
