@@ -77,7 +77,8 @@ fn judge(case: &LayerCase, resolved: &Resolved, solver: &mut dyn Differentiate) 
         .enumerate()
         .map(|(i, x)| {
             let sign = if i % 2 == 0 { 1.0 } else { -0.7 };
-            sign / x.abs().max(1e-3 * resolved.problem.upper()[i].abs()).max(1e-300)
+            let size = x.abs().max(1e-3 * resolved.problem.upper()[i].abs());
+            if size > 0.0 { sign / size } else { sign }
         })
         .collect();
     let mut gradients = Gradients::with_contexts(dimensions, 1);

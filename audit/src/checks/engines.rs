@@ -177,6 +177,14 @@ pub(super) fn model(case: &EpisodeCase, played: &Played, rng: &mut ChaCha8Rng) -
     Model::new(spec, statistics, case.seed).map_err(|error| Failure::new("model", error.to_string()))
 }
 
+/// How closely the engines can agree: a feature that hardly varies beside its mean carries the rounding of that mean.
+fn tolerance(model: &Model) -> f64 {
+    let statistics = &model.statistics;
+    let pairs = statistics.feature_mean.iter().zip(&statistics.feature_scale);
+    let condition = pairs.map(|(mean, scale)| mean.abs() / scale).fold(1.0, f64::max);
+    ENGINES.max(100.0 * f64::EPSILON * condition)
+}
+
 fn networks(case: &EpisodeCase, played: &Played) -> Result<Tally, Failure> {
     let mut rng = ChaCha8Rng::seed_from_u64(case.seed);
     let mut model = model(case, played, &mut rng)?;
@@ -202,7 +210,8 @@ fn networks(case: &EpisodeCase, played: &Played) -> Result<Tally, Failure> {
         }
     };
     let losses = (fused.0.loss, candle.0.loss);
-    if (losses.0 - losses.1).abs() > ENGINES * losses.0.abs().max(losses.1.abs()).max(1e-9) {
+    let tolerance = tolerance(&model);
+    if (losses.0 - losses.1).abs() > tolerance * losses.0.abs().max(losses.1.abs()).max(1e-9) {
         return Err(Failure::new(
             "engine-loss",
             format!("fused {:?}, candle {:?}", losses.0, losses.1),
@@ -220,7 +229,7 @@ fn networks(case: &EpisodeCase, played: &Played) -> Result<Tally, Failure> {
     let largest = candle.1.iter().fold(0.0_f64, |most, v| most.max(v.abs()));
     let pairs = fused.1.iter().zip(&candle.1).enumerate();
     for (weight, (a, b)) in pairs {
-        let agrees = (a - b).abs() <= ENGINES * largest.max(1e-6 * losses.1.abs());
+        let agrees = (a - b).abs() <= tolerance * largest.max(1e-6 * losses.1.abs());
         if !agrees {
             return Err(Failure::new(
                 "engine-gradient",
