@@ -5,6 +5,7 @@
     reason = "a command line talks to people"
 )]
 
+mod audit;
 mod bench;
 mod browser;
 mod cargo;
@@ -43,6 +44,10 @@ enum Command {
     ///
     /// Example: cargo xtask reproduce --quick
     Reproduce(reproduce::ReproduceArgs),
+    /// Draws random instances of every problem and checks layers, gradients, engines, policies and the ledger on them.
+    ///
+    /// Examples: cargo xtask audit; cargo xtask audit --minutes 120 --seed 7; cargo xtask audit --only layer --cases 10000
+    Audit(audit::AuditArgs),
     /// Measures times and instruction counts, writes them for dashboards and appends them to the history.
     ///
     /// Example: cargo xtask bench --small
@@ -76,6 +81,7 @@ fn main() -> ExitCode {
         Command::Tidy => tidy::run(),
         Command::Newcomer => newcomer::run(&workspace_root()),
         Command::Reproduce(arguments) => reproduce::run(&arguments, &workspace_root()),
+        Command::Audit(arguments) => audit::run(&arguments, &workspace_root()),
         Command::Bench(arguments) => bench::run(&arguments, &workspace_root()),
         Command::Dashboard(arguments) => dashboard::run(&arguments, &workspace_root()),
         Command::Figures { folder } => figures::run(&folder),

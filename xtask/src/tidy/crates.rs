@@ -17,6 +17,10 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
         "laau-benches",
         &["laau-core", "laau-kkt", "laau-net", "laau-baselines", "laau-data"],
     ),
+    (
+        "laau-audit",
+        &["laau-core", "laau-kkt", "laau-net", "laau-baselines", "laau-data"],
+    ),
     ("xtask", &[]),
 ];
 
@@ -190,6 +194,21 @@ mod tests {
             ],
         );
         check("xtask", &["laau-core"], &["xtask: must not depend on laau-core"]);
+    }
+
+    #[test]
+    fn the_audit_may_use_every_library_and_nobody_may_use_the_audit() {
+        check("laau-audit", &["laau-core", "laau-net", "num-bigint"], &[]);
+        check(
+            "laau-audit",
+            &["laau-cli"],
+            &["laau-audit: must not depend on laau-cli"],
+        );
+        check(
+            "laau-kkt",
+            &["laau-audit"],
+            &["laau-kkt: must not depend on laau-audit"],
+        );
     }
 
     #[test]

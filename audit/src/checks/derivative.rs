@@ -1,0 +1,407 @@
+//! `derivative`: a pullback is right, or says that it is none.
+
+use laau_core::{Differentiate, Dimensions, Exactness, Gradients, Inexact, Query, SolutionRef, Solutions};
+use rand_chacha::ChaCha8Rng;
+
+use super::differences::{Sides, sides};
+use super::{Audit, Failure, Tally};
+use crate::certificate::Lagrangian;
+use crate::draw::{self, Size};
+use crate::query::{LayerCase, Resolved, typical_prices};
+
+/// A kink at this relative distance or nearer is at the query itself: less than the last bit of a float.
+const AT: f64 = 2e-17;
+/// A kink at this relative distance or nearer excuses a flag.
+const NEAR: f64 = 1e-6;
+/// Inputs that are moved in one case.
+const PROBES: usize = 6;
+
+pub(crate) struct Derivative;
+
+impl Audit for Derivative {
+    type Case = LayerCase;
+
+    fn draw(rng: &mut ChaCha8Rng) -> LayerCase {
+        let size = Size {
+            actions: 8,
+            budgets: 5,
+            wild: 0.08,
+        };
+        let recipe = draw::recipe(rng, size);
+        LayerCase::draw(recipe, rng, size)
+    }
+
+    fn check(case: &LayerCase) -> Result<Tally, Failure> {
+        let Ok(resolved) = case.resolve() else {
+            return Ok(Tally::REFUSED);
+        };
+        let mut solver = case
+            .recipe
+            .solver()
+            .map_err(|error| Failure::new("refused", error))?;
+        let mut tally =
+            judge(case, &resolved, &mut solver).map_err(|failure| failure.of(&*resolved.problem))?;
+        if let Some(mut closed) = case.recipe.closed_form() {
+            let closed = judge(case, &resolved, &mut closed)
+                .map_err(|failure| Failure::new(format!("{}, closed form", failure.kind), failure.message))?;
+            tally.gradients += closed.gradients;
+            tally.approximate += closed.approximate;
+        }
+        Ok(tally)
+    }
+}
+
+/// Which number of a query is moved.
+#[derive(Debug, Clone, Copy)]
+enum Probe {
+    Multiplier(usize),
+    Remaining(usize),
+    Context(usize),
+}
+
+fn judge(case: &LayerCase, resolved: &Resolved, solver: &mut dyn Differentiate) -> Result<Tally, Failure> {
+    let dimensions = resolved.problem.dimensions();
+    let query = resolved.query();
+    let mut solutions = Solutions::new(dimensions, 1);
+    let broken = |error: laau_core::Error| Failure::new("error", error.to_string());
+    solver.solve(query, solutions.row_mut(0)).map_err(broken)?;
+    let solution = solutions.row(0);
+    if !solution.status.is_solved() {
+        // The layer check has its say about that.
+        return Ok(Tally::default());
+    }
+    // Actions of all sizes count alike.
+    let upstream: Vec<f64> = solution
+        .action
+        .iter()
+        .enumerate()
+        .map(|(i, x)| {
+            let sign = if i % 2 == 0 { 1.0 } else { -0.7 };
+            let size = x.abs().max(1e-3 * resolved.problem.upper()[i].abs());
+            if size > 0.0 { sign / size } else { sign }
+        })
+        .collect();
+    let mut gradients = Gradients::with_contexts(dimensions, 1);
+    let exactness = solver
+        .pullback(query, solution, &upstream, gradients.row_mut(0))
+        .map_err(broken)?;
+    let entries = [&gradients.multipliers, &gradients.remaining, &gradients.contexts];
+    if let Some(value) = entries.into_iter().flatten().find(|value| !value.is_finite()) {
+        return Err(Failure::new(
+            "not-finite",
+            format!("the gradient has {value}, {exactness:?}"),
+        ));
+    }
+    let kinks = Kinks::new(resolved, solution);
+    let mut all_smooth = true;
+    for probe in probes(dimensions) {
+        let found = differences(case, resolved, solver, &upstream, probe);
+        let gradient = match probe {
+            Probe::Multiplier(m) => gradients.multipliers[m],
+            Probe::Remaining(m) => gradients.remaining[m],
+            Probe::Context(k) => gradients.contexts[k],
+        };
+        all_smooth &= found.smooth();
+        if exactness == Exactness::Exact {
+            exact(probe, gradient, &found, &kinks)?;
+        }
+    }
+    let approximate = exactness != Exactness::Exact;
+    if let Exactness::Approximate { reason } = exactness
+        && all_smooth
+        && kinks.nearest() > NEAR
+        && !kinks.excuses(reason)
+    {
+        return Err(Failure::new(
+            "needless-flag",
+            format!(
+                "{reason:?}, but all differences are smooth and the nearest kink is {:.1e} away",
+                kinks.nearest()
+            ),
+        ));
+    }
+    Ok(Tally {
+        gradients: 1,
+        approximate: u64::from(approximate),
+        refused: 0,
+    })
+}
+
+/// Judges one entry of a gradient that claims to be exact.
+fn exact(probe: Probe, gradient: f64, found: &Sides, kinks: &Kinks) -> Result<(), Failure> {
+    if kinks.within(1e-4) > 1 {
+        // Between several kinks the differences see them all, and the derivative none.
+        return Ok(());
+    }
+    let describe = || {
+        format!(
+            "{probe:?}: gradient {gradient:e}, {found:?}, nearest kink {:.1e}",
+            kinks.nearest()
+        )
+    };
+    let (forward, backward) = (found.forward, found.backward);
+    if found.kink() {
+        if kinks.nearest() <= AT {
+            return Err(Failure::new("exact-at-kink", describe()));
+        }
+        let matches =
+            [forward, backward].map(|side| side.map_or(Some(false), |side| found.agrees(gradient, side)));
+        if matches == [Some(false), Some(false)] {
+            return Err(Failure::new("wrong-gradient", describe()));
+        }
+        return Ok(());
+    }
+    let known = found.smooth() || forward.is_none() || backward.is_none();
+    if let (true, Some(best)) = (known, found.best())
+        && kinks.within(1e-2) == 0
+        && found.agrees(gradient, best) == Some(false)
+    {
+        return Err(Failure::new("wrong-gradient", describe()));
+    }
+    Ok(())
+}
+
+/// Some inputs of each kind.
+fn probes(dimensions: Dimensions) -> Vec<Probe> {
+    let Dimensions { budgets, context, .. } = dimensions;
+    let all: Vec<Probe> = (0..budgets)
+        .flat_map(|m| [Probe::Multiplier(m), Probe::Remaining(m)])
+        .chain((0..context).map(Probe::Context))
+        .collect();
+    let stride = all.len().div_ceil(PROBES);
+    all.into_iter().step_by(stride.max(1)).collect()
+}
+
+/// Moves one input and solves again.
+fn differences(
+    case: &LayerCase,
+    resolved: &Resolved,
+    solver: &mut dyn Differentiate,
+    upstream: &[f64],
+    probe: Probe,
+) -> Sides {
+    let dimensions = resolved.problem.dimensions();
+    let (mut context, mut multiplier, mut remaining) = (
+        resolved.context.clone(),
+        resolved.multiplier.clone(),
+        resolved.available.clone(),
+    );
+    let corner = resolved.usage(resolved.problem.lower());
+    let typical = typical_prices(&case.recipe, &context);
+    let largest = context.iter().fold(0.0_f64, |most, c| most.max(c.abs()));
+    let (value, size) = match probe {
+        Probe::Multiplier(m) => (multiplier[m], multiplier[m].max(1e-3 * typical[m])),
+        // Near the lower corner the room above it is the natural unit.
+        Probe::Remaining(m) => {
+            let room = (remaining[m] - corner[m]).max(1e-6 * remaining[m].abs());
+            (remaining[m], room.min(remaining[m].abs()).max(1e-300))
+        }
+        Probe::Context(k) if context[k] == 0.0 => (0.0, (1e-3 * largest).max(1e-12)),
+        Probe::Context(k) => (context[k], context[k]),
+    };
+    let both = value - 1e-2 * size > 0.0;
+    let mut solutions = Solutions::new(dimensions, 1);
+    let mut function = |step: f64| {
+        match probe {
+            Probe::Multiplier(m) => multiplier[m] = value + step,
+            Probe::Remaining(m) => remaining[m] = value + step,
+            Probe::Context(k) => context[k] = value + step,
+        }
+        let query = Query {
+            context: &context,
+            multiplier: &multiplier,
+            remaining: &remaining,
+        };
+        solver.solve(query, solutions.row_mut(0)).ok()?;
+        let solution = solutions.row(0);
+        let sum = upstream.iter().zip(solution.action).map(|(u, x)| u * x).sum();
+        solution.status.is_solved().then_some(sum)
+    };
+    let count = upstream.len() as f64;
+    let found = sides(&mut function, size, count, both);
+    if value > 0.0 {
+        return found;
+    }
+    // At zero nothing says how large a step is: two ladders must see the same.
+    let finer = sides(&mut function, 1e-4 * size, count, both);
+    match (found.best(), finer.best()) {
+        (Some(a), Some(b)) if found.agrees(a.value, b) == Some(true) => found,
+        _ => Sides::unknown(found.unit),
+    }
+}
+
+/// How near each constraint is to being active with a zero dual: the larger of relative slack and relative dual.
+struct Kinks {
+    margins: Vec<f64>,
+    free: usize,
+    active: usize,
+    flat: bool,
+}
+
+impl Kinks {
+    fn new(resolved: &Resolved, solution: SolutionRef<'_>) -> Self {
+        let problem = &*resolved.problem;
+        let Dimensions {
+            actions: d,
+            budgets: m,
+            ..
+        } = problem.dimensions();
+        let query = resolved.query();
+        let x = solution.action;
+        let (mut slope, mut terms) = (vec![0.0; d], vec![0.0; d]);
+        Lagrangian::new(problem, query, solution.duals).gradient_and_terms(x, &mut slope, &mut terms);
+        let mut jacobian = vec![0.0; m * d];
+        problem.usage_jacobian(x, query.context, &mut jacobian);
+        let usage = resolved.usage(x);
+        let weights: Vec<f64> = query
+            .multiplier
+            .iter()
+            .zip(solution.duals)
+            .map(|(l, m)| l + m)
+            .collect();
+        let mut hessian = vec![0.0; d * d];
+        problem.lagrangian_hessian(x, query.context, &weights, &mut hessian);
+        let ratio = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
+        let mut kinks = Self {
+            margins: Vec::new(),
+            free: 0,
+            active: 0,
+            flat: false,
+        };
+        for i in 0..d {
+            // What the gradient changes by over the action's own size: terms may cancel inside the cost.
+            terms[i] += (hessian[i * d + i] * x[i]).abs();
+            let (lower, upper) = (problem.lower()[i], problem.upper()[i]);
+            let dual = ratio(slope[i].abs(), terms[i]);
+            let slack = |bound: f64| {
+                ratio(
+                    (x[i] - bound).abs(),
+                    (x[i].abs() + bound.abs()).max(1e-9 * upper.abs()),
+                )
+            };
+            let nearest = slack(lower).min(slack(upper));
+            kinks.margins.push(nearest.max(dual));
+            if nearest > NEAR {
+                kinks.free += 1;
+                kinks.flat |= hessian[i * d + i] * x[i].abs() <= 1e-6 * terms[i];
+            }
+        }
+        for row in 0..m {
+            let slack = ratio(
+                query.remaining[row] - usage[row],
+                query.remaining[row].abs() + usage[row].abs(),
+            );
+            let push = |i: usize| ratio(solution.duals[row] * jacobian[row * d + i].abs(), terms[i]);
+            let dual = (0..d).map(push).fold(0.0, f64::max);
+            kinks.margins.push(slack.max(dual));
+            kinks.active += usize::from(slack <= NEAR);
+        }
+        kinks
+    }
+
+    fn nearest(&self) -> f64 {
+        self.margins.iter().copied().fold(f64::INFINITY, f64::min)
+    }
+
+    fn within(&self, distance: f64) -> usize {
+        self.margins.iter().filter(|margin| **margin <= distance).count()
+    }
+
+    /// Whether a flag other than that of a kink is plausible.
+    fn excuses(&self, reason: Inexact) -> bool {
+        match reason {
+            Inexact::SingularHessian => self.flat,
+            Inexact::TooManyActive => self.active > self.free,
+            Inexact::DependentConstraints => self.active > 1 || self.active > self.free,
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use laau_core::problems::LogUtility;
+    use laau_core::{Error, GradientMut, SmoothProblem, SolutionMut, StepSolver};
+    use laau_kkt::{InteriorPoint, Options};
+
+    use super::*;
+    use crate::query::Level;
+    use crate::recipe::{Kind, Recipe};
+
+    /// A solver whose gradients are a little off, or never exact.
+    #[derive(Clone)]
+    struct Wrong {
+        inner: InteriorPoint,
+        factor: f64,
+        flagged: bool,
+    }
+
+    impl StepSolver for Wrong {
+        fn problem(&self) -> &dyn SmoothProblem {
+            self.inner.problem()
+        }
+
+        fn solve(&mut self, query: Query<'_>, solution: SolutionMut<'_>) -> Result<(), Error> {
+            self.inner.solve(query, solution)
+        }
+    }
+
+    impl Differentiate for Wrong {
+        fn pullback(
+            &mut self,
+            query: Query<'_>,
+            solution: SolutionRef<'_>,
+            upstream: &[f64],
+            gradient: GradientMut<'_>,
+        ) -> Result<Exactness, Error> {
+            let scaled: Vec<f64> = upstream.iter().map(|u| self.factor * u).collect();
+            let exactness = self.inner.pullback(query, solution, &scaled, gradient)?;
+            Ok(if self.flagged {
+                Exactness::Approximate {
+                    reason: Inexact::WeaklyActive,
+                }
+            } else {
+                exactness
+            })
+        }
+
+        fn fork(&self) -> Box<dyn Differentiate> {
+            Box::new(self.clone())
+        }
+    }
+
+    fn check(factor: f64, flagged: bool, expected: Option<&str>) {
+        let case = LayerCase {
+            recipe: Recipe {
+                kind: Kind::LogUtility,
+                budgets: 1,
+                lower: vec![0.1; 2],
+                upper: vec![10.0; 2],
+                matrix: vec![1.0, 2.0],
+                weights: Vec::new(),
+                parameter: 0.0,
+                most: 0.0,
+            },
+            context: vec![1.0, 0.7],
+            multiplier: vec![0.1],
+            levels: vec![Level::Share(0.2)],
+        };
+        let problem = LogUtility::new(2, 1, vec![1.0, 2.0], 0.1, 10.0).unwrap();
+        let mut solver = Wrong {
+            inner: InteriorPoint::new(Arc::new(problem), Options::default()).unwrap(),
+            factor,
+            flagged,
+        };
+        let found = judge(&case, &case.resolve().unwrap(), &mut solver).err();
+        assert_eq!(found.map(|failure| failure.kind).as_deref(), expected);
+    }
+
+    #[test]
+    fn a_right_gradient_passes_and_a_wrong_or_needlessly_flagged_one_does_not() {
+        check(1.0, false, None);
+        check(1.01, false, Some("wrong-gradient"));
+        check(1.0, true, Some("needless-flag"));
+    }
+}

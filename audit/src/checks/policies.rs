@@ -1,0 +1,244 @@
+//! `policies`: nobody overspends, nobody fails, nobody beats OPT.
+
+use std::sync::Arc;
+
+use laau_baselines::{
+    AvgLtOptions, CeOptions, CrPursuitOptions, DpOptions, DualDescent, DualDescentOptions,
+    DualDescentParameters, EqualOptions, Fitted, HorizonOptions, Memory, Mirror, Optimum, Phase, Prediction,
+    Ratio, RlOptions, Setting, optimum,
+};
+use laau_core::problems::WeightedFairness;
+use laau_core::{Episode, Episodes, Error, Nearest, Problem, Rollout, rollout_all, rollout_hindsight};
+use laau_kkt::{InteriorPoint, Options};
+use num_bigint::BigInt;
+use rand_chacha::ChaCha8Rng;
+
+use super::{Audit, Failure, Tally};
+use crate::draw::{self, Size, chance};
+use crate::episodes::{EpisodeCase, Played};
+use crate::exact::{floor, integer};
+use crate::recipe::Kind;
+
+/// How far above OPT a policy may come out, relative to the sum of OPT's costs by size, or to 1.
+const ABOVE: f64 = 1e-9;
+/// Beyond this horizon only policies that need little fitting are played.
+const LONG: usize = 60;
+
+pub(crate) struct Policies;
+
+impl Audit for Policies {
+    type Case = EpisodeCase;
+
+    fn draw(rng: &mut ChaCha8Rng) -> EpisodeCase {
+        let mut size = Size {
+            actions: 4,
+            budgets: 3,
+            wild: 0.05,
+        };
+        let horizon = match draw::count(rng, 100) {
+            100 => 1000,
+            90..100 => draw::count(rng, 200),
+            _ => draw::count(rng, 10),
+        };
+        if horizon > LONG {
+            size.actions = 1;
+            size.budgets = 1;
+        }
+        let recipe = if chance(rng, 0.3) {
+            draw::recipe_of(Kind::WeightedFairness, rng, size)
+        } else {
+            draw::recipe(rng, size)
+        };
+        let count = draw::count(rng, 4);
+        EpisodeCase::draw(recipe, rng, size, horizon, count)
+    }
+
+    fn check(case: &EpisodeCase) -> Result<Tally, Failure> {
+        let Ok(played) = case.resolve() else {
+            return Ok(Tally::REFUSED);
+        };
+        let setting = setting(&played).map_err(|error| Failure::new("setting", error))?;
+        let episodes = &played.episodes;
+        let half: Vec<usize> = (0..=episodes.len() / 2)
+            .filter(|index| *index < episodes.len())
+            .collect();
+        let train = episodes.select(&half);
+        let mut costs: Vec<(&str, Vec<f64>)> = Vec::new();
+        for (name, fit) in fits(case.horizon() > LONG) {
+            let fitted = match fit(&setting, &train, episodes) {
+                Ok(fitted) => fitted,
+                Err(Error::NotApplicable { .. }) => continue,
+                Err(error) => return Err(Failure::new(format!("{name}: fit"), error.to_string())),
+            };
+            let rollouts = rollout_all(&*played.problem, &*fitted.policy, episodes)
+                .map_err(|error| Failure::new(format!("{name}: rollout"), error.to_string()))?;
+            for (index, rollout) in rollouts.iter().enumerate() {
+                honest(name, &*played.problem, &episodes.get(index), rollout)?;
+            }
+            costs.push((name, rollouts.iter().map(|r| r.costs.iter().sum()).collect()));
+        }
+        let best = best(case, &played, &setting)?;
+        for (index, opt) in best.iter().enumerate() {
+            honest("opt", &*played.problem, &episodes.get(index), opt)?;
+            let total: f64 = opt.costs.iter().sum();
+            let size: f64 = opt.costs.iter().map(|cost| cost.abs()).sum();
+            for (name, costs) in &costs {
+                let above = total - costs[index];
+                if above > ABOVE * size.max(1.0) {
+                    return Err(Failure::new(
+                        "above-opt",
+                        format!(
+                            "episode {index}: {name} costs {:?}, opt {total:?}: {above:e} less, of {size:e}",
+                            costs[index]
+                        ),
+                    ));
+                }
+            }
+        }
+        Ok(Tally::default())
+    }
+}
+
+/// The problem, its layer, and the nearest payable action for networks of several actions.
+fn setting(played: &Played) -> Result<Setting, String> {
+    let nearest = Nearest::new(played.problem.clone());
+    let projector = InteriorPoint::new(Arc::new(nearest), Options::default());
+    Setting::new(played.problem.clone(), played.layer.fork())
+        .with_projector(Box::new(projector.map_err(|error| error.to_string())?))
+        .map_err(|error| error.to_string())
+}
+
+/// The offline optimum, played.
+fn best(case: &EpisodeCase, played: &Played, setting: &Setting) -> Result<Vec<Rollout>, Failure> {
+    let failed = |error: Error| Failure::new("opt: fit", error.to_string());
+    let fairness = WeightedFairness::new(case.recipe.lower[0], case.recipe.upper[0]);
+    let kind = match (case.recipe.kind, fairness) {
+        (Kind::WeightedFairness, Ok(problem)) => Optimum::WaterFilling(problem),
+        _ => Optimum::Horizon(played.problem.clone(), HorizonOptions::default()),
+    };
+    let hindsight = optimum(kind).map_err(failed)?;
+    rollout_hindsight(&setting.plain(), &*hindsight, &played.episodes).map_err(failed)
+}
+
+/// What a rollout says of itself, and what exact arithmetic says of it.
+fn honest(
+    name: &str,
+    problem: &dyn Problem,
+    episode: &Episode<'_>,
+    rollout: &Rollout,
+) -> Result<(), Failure> {
+    if rollout.violations > 0 {
+        return Err(Failure::new(
+            format!("{name}: violation"),
+            format!("{} steps could not be paid", rollout.violations),
+        ));
+    }
+    if rollout.failures > 0 {
+        let first = rollout.first_failure.as_ref().map(ToString::to_string);
+        return Err(Failure::new(
+            format!("{name}: failure"),
+            format!("{} steps failed, first: {first:?}", rollout.failures),
+        ));
+    }
+    let dimensions = problem.dimensions();
+    let (d, m) = (dimensions.actions, dimensions.budgets);
+    let mut left: Vec<BigInt> = episode.budgets().iter().map(|b| integer(*b)).collect();
+    let mut usage = vec![0.0; m];
+    for step in 0..episode.horizon() {
+        let action = &rollout.actions[step * d..][..d];
+        problem.usage(action, episode.context(step), &mut usage);
+        let outside = (0..d).any(|i| !(action[i] >= problem.lower()[i] && action[i] <= problem.upper()[i]));
+        if outside || usage != rollout.usages[step * m..][..m] {
+            return Err(Failure::new(
+                format!("{name}: record"),
+                format!("step {step}: action {action:?} uses {usage:?}, outside its box: {outside}"),
+            ));
+        }
+        for (left, paid) in left.iter_mut().zip(&usage) {
+            *left -= integer(*paid);
+        }
+    }
+    for (row, left) in left.iter().enumerate() {
+        let exact = floor(left);
+        if exact < 0.0 || rollout.remaining[row] != exact {
+            return Err(Failure::new(
+                format!("{name}: overspent"),
+                format!(
+                    "budget {row}: exactly {exact:?} remain, {:?} recorded",
+                    rollout.remaining[row]
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+type Fit = Box<dyn Fn(&Setting, &Episodes, &Episodes) -> Result<Fitted, Error>>;
+
+/// Every policy, fitted quickly.
+fn fits(long: bool) -> Vec<(&'static str, Fit)> {
+    macro_rules! fit {
+        ($options:expr) => {{
+            let options = $options;
+            Box::new(move |s: &Setting, t: &Episodes, v: &Episodes| options.fit(s, t, v)) as Fit
+        }};
+    }
+    let plain = |mirror: Mirror| -> Fit {
+        Box::new(move |setting, _, _| {
+            DualDescent::new(setting, mirror, DualDescentParameters::default()).map(Fitted::new)
+        })
+    };
+    let mut fits = vec![
+        ("equal", fit!(EqualOptions::default())),
+        ("dgd, untuned", plain(Mirror::Euclidean)),
+        ("mw, untuned", plain(Mirror::Entropic)),
+        ("avg-lt", fit!(AvgLtOptions::default())),
+    ];
+    if long {
+        return fits;
+    }
+    let tuned = |mirror| DualDescentOptions {
+        refinements: 1,
+        most_episodes: 2,
+        ..DualDescentOptions::new(mirror)
+    };
+    let chase = |ratio| CrPursuitOptions {
+        ratio,
+        ..CrPursuitOptions::default()
+    };
+    let program = |memory| DpOptions {
+        memory,
+        atoms: 6,
+        states: 3,
+        points: 12,
+    };
+    let network = |options: RlOptions| RlOptions {
+        hidden: 3,
+        schedule: vec![Phase {
+            epochs: 2,
+            learning_rate: 5e-3,
+        }],
+        batch: 2,
+        ..options
+    };
+    let ce = |prediction| CeOptions {
+        prediction,
+        ..CeOptions::default()
+    };
+    fits.extend([
+        ("dgd", fit!(tuned(Mirror::Euclidean))),
+        ("mw", fit!(tuned(Mirror::Entropic))),
+        ("cr-pursuit, calibrated", fit!(chase(Ratio::Calibrated))),
+        ("cr-pursuit, worst case", fit!(chase(Ratio::WorstCase))),
+        ("cr-pursuit, fixed", fit!(chase(Ratio::Fixed(1.5)))),
+        ("ce, prior", fit!(ce(Prediction::Prior))),
+        ("ce, shrunk mean", fit!(ce(Prediction::ShrunkMean))),
+        ("ce, regression", fit!(ce(Prediction::Regression))),
+        ("dp, independent", fit!(program(Memory::Independent))),
+        ("dp, markov", fit!(program(Memory::Markov))),
+        ("dp, running mean", fit!(program(Memory::RunningMean))),
+        ("rl", fit!(network(RlOptions::default()))),
+        ("rl-pg", fit!(network(RlOptions::model_free()))),
+    ]);
+    fits
+}
