@@ -21,7 +21,7 @@ const NEXT_STAGE: f64 = 1e-3;
 const INTERIOR_STAGE: f64 = 1e-10;
 /// Below this relative barrier the interior point has nothing more to give: actions whose worth differs by more are none of
 /// double precision's.
-const LAST_STAGE: f64 = 1e-40;
+const LAST_STAGE: f64 = 1e-80;
 
 /// Solves and differentiates the convex layer of any [`SmoothProblem`].
 ///
@@ -79,6 +79,8 @@ pub(crate) struct Workspace {
     best: Polish,
     pub(crate) system: System,
     pub(crate) slack: Vec<f64>,
+    /// Used-up budgets whose usage falls in some action.
+    pub(crate) falling: Vec<bool>,
     pub(crate) scratch: Vec<f64>,
     pub(crate) p: Vec<f64>,
     pub(crate) q: Vec<f64>,
@@ -110,6 +112,7 @@ impl InteriorPoint {
                 best: Polish::new(d, m),
                 system: System::new(d, m, diagonal),
                 slack: vec![0.0; m],
+                falling: vec![false; m],
                 scratch: vec![0.0; d],
                 p: vec![0.0; d],
                 q: vec![0.0; m],
@@ -143,45 +146,6 @@ impl InteriorPoint {
             });
         }
         infeasible(&*self.problem, query, &mut self.work.model.usage)
-    }
-
-    /// Finds the budgets that the lower corner uses up, and the actions they pin to their lower bounds.
-    ///
-    /// The model holds the usage of the lower corner.
-    pub(crate) fn pin(&mut self, query: Query<'_>) {
-        let work = &mut self.work;
-        let (d, m) = (work.model.d, work.model.m);
-        let (lower, upper) = (self.problem.lower(), self.problem.upper());
-        for i in 0..d {
-            work.barrier.free[i] = if lower[i] < upper[i] { 1.0 } else { 0.0 };
-        }
-        for row in 0..m {
-            work.slack[row] = query.remaining[row] - work.model.usage[row];
-        }
-        work.model.begin(&*self.problem, query, lower);
-        for row in 0..m {
-            let size = query.remaining[row].abs() + work.model.usage[row].abs();
-            let tight = work.slack[row] <= self.options.exhausted_tolerance * size;
-            work.barrier.live[row] = !tight;
-            if !tight {
-                continue;
-            }
-            work.scratch.copy_from_slice(lower);
-            let at_corner = query.remaining[row] - work.slack[row];
-            for i in 0..d {
-                let mut uses = work.model.jacobian[row * d + i] > 0.0;
-                if !uses && !work.model.structure.affine_usage {
-                    // Usage may start flat and still grow.
-                    work.scratch[i] = upper[i];
-                    work.model.evaluate_usage(&*self.problem, query, &work.scratch);
-                    work.scratch[i] = lower[i];
-                    uses = work.model.usage[row] > at_corner;
-                }
-                if uses {
-                    work.barrier.free[i] = 0.0;
-                }
-            }
-        }
     }
 
     /// Runs the stages until one gives a solution within the tolerance.
@@ -220,7 +184,7 @@ impl InteriorPoint {
                 if !settled {
                     self.take_interior(query);
                 }
-                let residual = self.settle(query, solution);
+                let residual = self.settle(query, settled, solution);
                 if residual <= self.options.tolerance {
                     return Status::Solved { iterations, residual };
                 }
@@ -234,17 +198,21 @@ impl InteriorPoint {
                 work.polish.copy_from(&work.best);
                 work.model.evaluate(&*self.problem, query, &work.polish.x);
                 work.model.evaluate_usage(&*self.problem, query, &work.polish.x);
+                work.model
+                    .evaluate_hessian(&*self.problem, query, &work.polish.x, &work.polish.dual);
                 work.polish.update_stationarity(&work.model, query);
                 let residual = self.finish(query, solution);
                 return Status::NotConverged { iterations, residual };
             }
             work.model.evaluate(&*self.problem, query, &work.barrier.x);
-            until = (until * NEXT_STAGE).max(LAST_STAGE);
+            // Steps that converge fast may be past the next stages already.
+            let reached = work.barrier.product / work.barrier.start;
+            until = (until.min(reached) * NEXT_STAGE).max(LAST_STAGE);
         }
     }
 
     /// Makes the polished point payable, prices the budgets that pin actions, and writes the solution; returns its residual.
-    fn settle(&mut self, query: Query<'_>, solution: &mut SolutionMut<'_>) -> f64 {
+    fn settle(&mut self, query: Query<'_>, settled: bool, solution: &mut SolutionMut<'_>) -> f64 {
         let work = &mut self.work;
         if pull_in(&*self.problem, &mut work.model, query, &mut work.polish.x) {
             work.model.evaluate(&*self.problem, query, &work.polish.x);
@@ -252,6 +220,12 @@ impl InteriorPoint {
         }
         if work.barrier.live.contains(&false) {
             self.price_pinning_budgets(query);
+        }
+        let work = &mut self.work;
+        if !(settled && work.model.structure.affine_usage) {
+            // The curvature that the residual is measured by has other duals, or another point, in it.
+            work.model
+                .evaluate_hessian(&*self.problem, query, &work.polish.x, &work.polish.dual);
         }
         self.finish(query, solution)
     }
@@ -317,7 +291,7 @@ impl InteriorPoint {
         for i in 0..work.model.d {
             let (x, r, scale) = (polish.x[i], polish.stationarity[i], polish.scale[i]);
             let size = x.abs() + (x - lower[i]);
-            let zero = self.options.active_tolerance * scale;
+            let zero = self.options.active_tolerance * (scale + work.model.curvature(i).abs() * x.abs());
             solution.action[i] = x;
             solution.lower_duals[i] = 0.0;
             solution.upper_duals[i] = 0.0;

@@ -12,6 +12,7 @@ mod interior_point;
 mod lengths;
 mod model;
 mod options;
+mod pin;
 mod polish;
 
 pub use closed_form::FairnessLayer;

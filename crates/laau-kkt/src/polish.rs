@@ -264,9 +264,9 @@ impl Polish {
 
     fn drop_negative(&mut self, model: &Model, options: &Options) -> bool {
         let before = self.set.budgets.len();
-        let (scale, bounds, dual) = (&self.scale, &self.set.bounds, &mut self.dual);
+        let (x, scale, bounds, dual) = (&self.x, &self.scale, &self.set.bounds, &mut self.dual);
         self.set.budgets.retain(|&m| {
-            let least = options.active_tolerance * dual_scale(model, scale, bounds, m);
+            let least = options.active_tolerance * dual_scale(model, (x, scale, bounds), m);
             let keep = dual[m] >= 0.0 || -dual[m] <= least;
             if !keep {
                 dual[m] = 0.0;
@@ -351,9 +351,9 @@ impl Polish {
     /// Duals of active budgets that are zero to rounding become zero.
     fn clean(&mut self, model: &Model, query: Query<'_>, options: &Options) {
         let before = self.set.budgets.len();
-        let (scale, bounds, dual) = (&self.scale, &self.set.bounds, &mut self.dual);
+        let (x, scale, bounds, dual) = (&self.x, &self.scale, &self.set.bounds, &mut self.dual);
         self.set.budgets.retain(|&m| {
-            let keep = dual[m] > options.active_tolerance * dual_scale(model, scale, bounds, m);
+            let keep = dual[m] > options.active_tolerance * dual_scale(model, (x, scale, bounds), m);
             if !keep {
                 dual[m] = 0.0;
             }
@@ -366,12 +366,16 @@ impl Polish {
 }
 
 /// The size of a dual that would matter to an action off its bounds: the least over them of gradient over usage. Other
-/// actions may be worth many orders of magnitude more and do not count, unless none is off its bounds.
-fn dual_scale(model: &Model, scale: &[f64], bounds: &[Bound], m: usize) -> f64 {
+/// actions may be worth many orders of magnitude more and do not count, unless none is off its bounds. A gradient that
+/// vanishes is as large as the curvature times the action: so large are the terms that cancel in it.
+fn dual_scale(model: &Model, (x, scale, bounds): (&[f64], &[f64], &[Bound]), m: usize) -> f64 {
     let jacobian = &model.jacobian[m * model.d..][..model.d];
     let least = |of: fn(Bound) -> bool| {
         let uses = (0..model.d).filter(|&i| jacobian[i] != 0.0 && of(bounds[i]));
-        uses.fold(f64::INFINITY, |least, i| least.min(scale[i] / jacobian[i].abs()))
+        uses.fold(f64::INFINITY, |least, i| {
+            let terms = scale[i] + model.curvature(i).abs() * x[i].abs();
+            least.min(terms / jacobian[i].abs())
+        })
     };
     let free = least(|bound| bound == Bound::Free);
     let any = if free < f64::INFINITY {

@@ -43,7 +43,7 @@ fn every_policy_is_compared_and_the_report_is_written() {
     );
     assert_eq!(run.status, Some(0), "{}", run.stderr);
     // A line of progress per policy and seed; three models and the end-to-end network are trained twice.
-    assert_eq!(run.stderr.lines().count(), 13 + 4, "{}", run.stderr);
+    assert_eq!(run.stderr.lines().count(), 12 + 4, "{}", run.stderr);
     assert_eq!(run.stdout.as_bytes(), bench.read("report/summary.json"));
     let names: Vec<&str> = run
         .lines()
@@ -236,7 +236,7 @@ fn policies_that_are_not_for_the_problem_are_left_out_unless_named() {
     );
     let report: Value = serde_json::from_str(&run.stdout).unwrap();
     let policies = report["policies"].as_object().unwrap();
-    assert_eq!(policies.len() + left_out.len(), 13, "{}", run.stderr);
+    assert_eq!(policies.len() + left_out.len(), 12, "{}", run.stderr);
     assert!(policies.contains_key("laau") && !policies.contains_key("dp"));
     assert!(policies.values().all(|policy| policy["violations"] == 0));
 

@@ -122,7 +122,7 @@ fn every_policy_is_compared_on_every_problem_or_says_why_not() {
         let policies = report["policies"].as_object().unwrap();
         assert_eq!(
             policies.len() + case.left_out.len(),
-            13,
+            12,
             "{problem}: {}",
             run.stderr
         );

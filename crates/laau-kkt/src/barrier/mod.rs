@@ -55,11 +55,15 @@ pub(crate) struct Barrier {
     pub(crate) residual: f64,
     pub(crate) iterations: u32,
     products: f64,
+    /// How far each action is raised before anything else, where the lower corner has no interior but usage falls.
+    pub(crate) raise: Vec<f64>,
     /// How far each action can rise from its lower bound: to its upper bound, or until a budget is used up.
     pub(crate) reach: Vec<f64>,
     /// `r_p = g(x) + s − b`, and the slacks at the start.
     excess: Vec<f64>,
     room: Vec<f64>,
+    /// What rounding alone leaves of `r_p` where usage is computed.
+    noise: Vec<f64>,
     inverse_u: Vec<f64>,
     inverse_v: Vec<f64>,
     /// `D⁻¹` if diagonal.
@@ -98,9 +102,11 @@ impl Barrier {
             residual: 0.0,
             iterations: 0,
             products: 0.0,
+            raise: of_d(),
             reach: of_d(),
             excess: of_m(),
             room: of_m(),
+            noise: of_m(),
             inverse_u: of_d(),
             inverse_v: of_d(),
             inverse: of_d(),
@@ -204,7 +210,8 @@ impl Barrier {
         self.residual = largest / scale;
         if !model.structure.affine_usage {
             for row in 0..model.m {
-                self.residual = larger(self.residual, self.excess[row].abs() / self.room[row]);
+                let excess = self.excess[row].abs() - self.noise[row];
+                self.residual = larger(self.residual, excess / self.room[row]);
             }
         }
     }

@@ -9,9 +9,14 @@ use crate::model::Model;
 const START: f64 = 0.5;
 /// Share of every slack that the start leaves.
 const KEPT: f64 = 0.1;
+/// What a start that is not inside is cut by, for the actions that use at least this share of the most that one uses.
+const CUT: f64 = 0.25;
+const OF_THE_MOST: f64 = 0.1;
+/// Cuts before the start is taken as it is: a hundred decades for each of several actions.
+const MOST_CUTS: usize = 1000;
 
 impl Barrier {
-    /// Chooses a strictly interior start; `slack` is `b − g(lower)`, and the model holds `∇g` at the lower corner.
+    /// Chooses a strictly interior start; `slack` is `b − g(lower + raise)`, and the model holds `∇g` at the lower corner.
     ///
     /// An action can rise to its upper bound or until it alone uses up a budget, whichever comes first: the width of
     /// the box does not matter where a budget is narrower. Of that reach every action takes the smallest share of slack
@@ -57,32 +62,16 @@ impl Barrier {
             }
         }
         for i in 0..d {
-            self.u[i] *= self.reach[i];
+            let left = 1.0 - self.raise[i] / (upper[i] - lower[i]);
+            self.u[i] *= self.reach[i] * if self.raise[i] > 0.0 { left } else { 1.0 };
+            self.u[i] += self.raise[i];
         }
-        let mut scale = 1.0;
-        loop {
-            for i in 0..d {
-                self.x[i] = lower[i] + self.free[i] * self.u[i] * scale;
-            }
-            if model.structure.affine_usage {
-                break;
-            }
-            model.evaluate_usage(problem, query, &self.x);
-            let inside = |row: usize| {
-                let left = query.remaining[row] - model.usage[row];
-                !self.live[row] || left >= KEPT * slack[row]
-            };
-            if (0..m).all(inside) || scale < 1e-30 {
-                break;
-            }
-            scale *= 0.25;
-        }
+        self.enter(problem, model, query, slack);
         for i in 0..d {
             if self.free[i] == 0.0 {
                 self.u[i] = 1.0;
                 self.v[i] = 1.0;
             } else {
-                self.u[i] *= scale;
                 self.v[i] = (upper[i] - lower[i]) - self.u[i];
             }
         }
@@ -99,8 +88,8 @@ impl Barrier {
                 if model.structure.affine_usage {
                     // Not the difference to the usage, which has no digits left where the slack is small.
                     let jacobian = &model.jacobian[row * d..][..d];
-                    let rise: f64 = (0..d).map(|i| self.free[i] * jacobian[i] * self.u[i]).sum();
-                    slack[row] - rise
+                    let rise = |i: usize| self.free[i] * jacobian[i] * (self.u[i] - self.raise[i]);
+                    slack[row] - (0..d).map(rise).sum::<f64>()
                 } else {
                     query.remaining[row] - model.usage[row]
                 }
@@ -110,6 +99,9 @@ impl Barrier {
         }
         self.excess.fill(0.0);
         self.room.copy_from_slice(&self.s);
+        for row in 0..m {
+            self.noise[row] = 4.0 * f64::EPSILON * query.remaining[row].abs();
+        }
         let count = self.products.max(1.0);
         self.product = (work / count).max(f64::MIN_POSITIVE.sqrt());
         self.start = self.product;
@@ -128,5 +120,38 @@ impl Barrier {
         self.solved.fill(0.0);
         self.residual = f64::INFINITY;
         self.iterations = 0;
+    }
+
+    /// Shortens a start that curved budgets do not allow, in the actions that use most of what is exceeded: one whose box is
+    /// wide does not drag the others down with it.
+    fn enter(&mut self, problem: &dyn SmoothProblem, model: &mut Model, query: Query<'_>, slack: &[f64]) {
+        let (d, m) = (model.d, model.m);
+        let lower = &problem.lower()[..d];
+        for _ in 0..MOST_CUTS {
+            for i in 0..d {
+                self.x[i] = lower[i] + self.free[i] * self.u[i];
+            }
+            if model.structure.affine_usage {
+                return;
+            }
+            model.evaluate_usage(problem, query, &self.x);
+            let exceeded = |row: &usize| {
+                let left = query.remaining[*row] - model.usage[*row];
+                self.live[*row] && !(left >= KEPT * slack[*row])
+            };
+            let Some(row) = (0..m).find(exceeded) else {
+                return;
+            };
+            model.begin(problem, query, &self.x);
+            let jacobian = &model.jacobian[row * d..][..d];
+            let gain = |i: usize, u: &[f64]| self.free[i] * jacobian[i].max(0.0) * (u[i] - self.raise[i]);
+            let most = (0..d).fold(0.0_f64, |most, i| most.max(gain(i, &self.u)));
+            for i in 0..d {
+                // Without a derivative, all of them.
+                if gain(i, &self.u) >= OF_THE_MOST * most {
+                    self.u[i] = self.raise[i] + CUT * (self.u[i] - self.raise[i]);
+                }
+            }
+        }
     }
 }

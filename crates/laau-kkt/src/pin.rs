@@ -1,0 +1,128 @@
+//! Queries without an interior at the lower corner: which actions a used-up budget pins, and which can rise all the same.
+
+use laau_core::Query;
+
+use crate::interior_point::InteriorPoint;
+
+/// Halvings of a box before a rise counts as none.
+const MOST_HALVINGS: i32 = 100;
+
+impl InteriorPoint {
+    /// Finds the budgets that the lower corner uses up, and the actions they pin to their lower bounds.
+    ///
+    /// A budget whose usage *falls* in an action is not a limit yet: that action is raised first, and the iteration starts
+    /// from there. The model holds the usage of the lower corner.
+    pub(crate) fn pin(&mut self, query: Query<'_>) {
+        let work = &mut self.work;
+        let (d, m) = (work.model.d, work.model.m);
+        let (lower, upper) = (self.problem.lower(), self.problem.upper());
+        for i in 0..d {
+            work.barrier.free[i] = if lower[i] < upper[i] { 1.0 } else { 0.0 };
+        }
+        work.barrier.raise.fill(0.0);
+        for row in 0..m {
+            work.slack[row] = query.remaining[row] - work.model.usage[row];
+            let size = query.remaining[row].abs() + work.model.usage[row].abs();
+            work.barrier.live[row] = work.slack[row] > self.options.exhausted_tolerance * size;
+        }
+        work.model.begin(&*self.problem, query, lower);
+        let mut falling = false;
+        for row in 0..m {
+            if !self.work.barrier.live[row] {
+                if self.falls(row) {
+                    falling = true;
+                } else {
+                    self.pin_users(query, row);
+                }
+            }
+        }
+        if falling {
+            self.raise(query);
+        }
+    }
+
+    /// Whether some action that may move lowers a budget's usage.
+    fn falls(&self, row: usize) -> bool {
+        let d = self.work.model.d;
+        let jacobian = &self.work.model.jacobian[row * d..][..d];
+        (0..d).any(|i| jacobian[i] < 0.0 && self.work.barrier.free[i] != 0.0)
+    }
+
+    /// Pins the actions that use a budget.
+    fn pin_users(&mut self, query: Query<'_>, row: usize) {
+        let work = &mut self.work;
+        let d = work.model.d;
+        let (lower, upper) = (self.problem.lower(), self.problem.upper());
+        work.scratch.copy_from_slice(lower);
+        let at_corner = query.remaining[row] - work.slack[row];
+        for i in 0..d {
+            let mut uses = work.model.jacobian[row * d + i] > 0.0;
+            if !uses && !work.model.structure.affine_usage {
+                // Usage may start flat and still grow.
+                work.scratch[i] = upper[i];
+                work.model.evaluate_usage(&*self.problem, query, &work.scratch);
+                work.scratch[i] = lower[i];
+                uses = work.model.usage[row] > at_corner;
+            }
+            if uses {
+                work.barrier.free[i] = 0.0;
+            }
+        }
+    }
+
+    /// Raises the actions in which a used-up budget falls, one by one, half as far as they can go. A budget that has room
+    /// then takes part; one that still has none pins its users.
+    fn raise(&mut self, query: Query<'_>) {
+        let (d, m) = (self.work.model.d, self.work.model.m);
+        let (lower, upper) = (self.problem.lower(), self.problem.upper());
+        for row in 0..m {
+            self.work.falling[row] = !self.work.barrier.live[row] && self.falls(row);
+        }
+        let work = &mut self.work;
+        work.scratch.copy_from_slice(lower);
+        for i in 0..d {
+            let falls = |row: usize| work.falling[row] && work.model.jacobian[row * d + i] < 0.0;
+            if work.barrier.free[i] == 0.0 || !(0..m).any(falls) {
+                continue;
+            }
+            for halvings in 0..MOST_HALVINGS {
+                let rise = (upper[i] - lower[i]) * 0.5_f64.powi(halvings);
+                work.scratch[i] = lower[i] + rise;
+                work.model.evaluate_usage(&*self.problem, query, &work.scratch);
+                let fits = |row: usize| {
+                    let left = query.remaining[row] - work.model.usage[row];
+                    if work.barrier.live[row] {
+                        left >= 0.5 * work.slack[row]
+                    } else {
+                        !work.falling[row] || left >= 0.0
+                    }
+                };
+                if (0..m).all(fits) {
+                    work.barrier.raise[i] = 0.5 * rise;
+                    break;
+                }
+            }
+            work.scratch[i] = lower[i] + work.barrier.raise[i];
+        }
+        work.model.evaluate_usage(&*self.problem, query, &work.scratch);
+        let mut stuck = false;
+        for row in 0..m {
+            let left = query.remaining[row] - work.model.usage[row];
+            let size = query.remaining[row].abs() + work.model.usage[row].abs();
+            if work.falling[row] {
+                work.barrier.live[row] = left > self.options.exhausted_tolerance * size;
+                stuck |= !work.barrier.live[row];
+            }
+            if work.barrier.live[row] {
+                work.slack[row] = left;
+            }
+        }
+        if stuck {
+            for row in 0..m {
+                if self.work.falling[row] && !self.work.barrier.live[row] {
+                    self.pin_users(query, row);
+                }
+            }
+        }
+    }
+}
