@@ -69,6 +69,17 @@ pub struct InteriorPoint {
     pub(crate) work: Workspace,
 }
 
+/// What may be the solution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Candidate {
+    /// The point on the active set that has settled.
+    Polished,
+    /// The interior point, with the duals of the budgets that look active.
+    Interior,
+    /// The interior point, with all its duals.
+    InteriorWithEveryDual,
+}
+
 /// Everything the solver writes to.
 #[derive(Clone)]
 pub(crate) struct Workspace {
@@ -180,17 +191,24 @@ impl InteriorPoint {
             polishing += polish.steps;
             let iterations = barrier.iterations + polishing;
             let last = until <= LAST_STAGE || iterations >= self.options.max_iterations;
-            if settled || until <= INTERIOR_STAGE || last {
-                if !settled {
-                    self.take_interior(query);
-                }
-                let residual = self.settle(query, settled, solution);
+            let candidates: &[Candidate] = match (settled, until <= INTERIOR_STAGE || last) {
+                (true, _) => &[Candidate::Polished],
+                (false, true) => &[Candidate::Interior, Candidate::InteriorWithEveryDual],
+                (false, false) => &[],
+            };
+            for &candidate in candidates {
+                let residual = self.settle(query, candidate, solution);
                 if residual <= self.options.tolerance {
                     return Status::Solved { iterations, residual };
                 }
                 if residual < best || best == f64::INFINITY {
                     best = residual;
                     self.work.best.copy_from(&self.work.polish);
+                }
+                if candidate != Candidate::Polished {
+                    // The guess of what is active reads the gradients at the interior point.
+                    let work = &mut self.work;
+                    work.model.evaluate(&*self.problem, query, &work.barrier.x);
                 }
             }
             let work = &mut self.work;
@@ -211,8 +229,13 @@ impl InteriorPoint {
         }
     }
 
-    /// Makes the polished point payable, prices the budgets that pin actions, and writes the solution; returns its residual.
-    fn settle(&mut self, query: Query<'_>, settled: bool, solution: &mut SolutionMut<'_>) -> f64 {
+    /// Makes a candidate payable, prices the budgets that pin actions, and writes the solution; returns its residual.
+    fn settle(&mut self, query: Query<'_>, candidate: Candidate, solution: &mut SolutionMut<'_>) -> f64 {
+        match candidate {
+            Candidate::Polished => {}
+            Candidate::Interior => self.take_interior(query, false),
+            Candidate::InteriorWithEveryDual => self.take_interior(query, true),
+        }
         let work = &mut self.work;
         if pull_in(&*self.problem, &mut work.model, query, &mut work.polish.x) {
             work.model.evaluate(&*self.problem, query, &work.polish.x);
@@ -222,7 +245,7 @@ impl InteriorPoint {
             self.price_pinning_budgets(query);
         }
         let work = &mut self.work;
-        if !(settled && work.model.structure.affine_usage) {
+        if !(candidate == Candidate::Polished && work.model.structure.affine_usage) {
             // The curvature that the residual is measured by has other duals, or another point, in it.
             work.model
                 .evaluate_hessian(&*self.problem, query, &work.polish.x, &work.polish.dual);
@@ -230,9 +253,10 @@ impl InteriorPoint {
         self.finish(query, solution)
     }
 
-    /// Takes the interior point as it is, duals included, where no active set has settled. Its products of slack and dual
-    /// are as small as the last barrier, which is all that optimality asks for.
-    fn take_interior(&mut self, query: Query<'_>) {
+    /// Takes the interior point as it is where no active set has settled, with the duals of all budgets or of those that
+    /// look active. Its products of slack and dual are as small as the last barrier, which is all that optimality asks for;
+    /// but the dual of an inactive budget is all the gradient that an action without worth has.
+    fn take_interior(&mut self, query: Query<'_>, every_dual: bool) {
         let work = &mut self.work;
         let (lower, upper) = (self.problem.lower(), self.problem.upper());
         work.polish.guess(&work.model, query, &work.barrier, lower, upper);
@@ -248,7 +272,8 @@ impl InteriorPoint {
         }
         for m in 0..work.model.m {
             let dual = work.barrier.dual[m];
-            work.polish.dual[m] = if work.barrier.live[m] && dual.is_finite() {
+            let taken = every_dual || work.polish.dual[m] > 0.0;
+            work.polish.dual[m] = if taken && work.barrier.live[m] && dual.is_finite() {
                 dual
             } else {
                 0.0
