@@ -17,6 +17,8 @@ use crate::polish::Polish;
 
 /// Each further guess of the active set comes at this share of the barrier of the one before.
 const NEXT_STAGE: f64 = 1e-3;
+/// What an action could still gain is nothing below this share of the whole.
+const NEGLIGIBLE_GAIN: f64 = 1e-25;
 /// From this relative barrier on, the interior point is a solution where the active set does not settle.
 const INTERIOR_STAGE: f64 = 1e-10;
 /// Below this relative barrier the interior point has nothing more to give: actions whose worth differs by more are none of
@@ -171,7 +173,10 @@ impl InteriorPoint {
         let mut polishing = 0;
         let mut best = f64::INFINITY;
         loop {
-            let limit = self.options.max_iterations.saturating_sub(polishing);
+            let limit = match until {
+                0.0 => 0,
+                _ => self.options.max_iterations.saturating_sub(polishing),
+            };
             let Self {
                 problem,
                 options,
@@ -212,6 +217,12 @@ impl InteriorPoint {
                 }
             }
             let work = &mut self.work;
+            if last && work.barrier.restore() {
+                // Once more from the best iterate, which rounding may have thrown back since.
+                work.model.evaluate(&*self.problem, query, &work.barrier.x);
+                until = 0.0;
+                continue;
+            }
             if last {
                 work.polish.copy_from(&work.best);
                 work.model.evaluate(&*self.problem, query, &work.polish.x);
@@ -308,11 +319,10 @@ impl InteriorPoint {
     fn finish(&mut self, query: Query<'_>, solution: &mut SolutionMut<'_>) -> f64 {
         let work = &mut self.work;
         let (lower, upper) = (self.problem.lower(), self.problem.upper());
-        let polish = &work.polish;
-        let mut residual = 0.0_f64;
-        let mut note = |value: f64| residual = if value <= residual { residual } else { value };
+        let (polish, gains, relative) = (&work.polish, &mut work.scratch, &mut work.p);
         // What the solution could still gain, action by action, and the size of the terms of the priced cost.
         let (mut gain, mut worth) = (0.0, 0.0);
+        gains.fill(0.0);
         for i in 0..work.model.d {
             let (x, r, scale) = (polish.x[i], polish.stationarity[i], polish.scale[i]);
             let size = x.abs() + (x - lower[i]);
@@ -336,17 +346,16 @@ impl InteriorPoint {
             }
             let (distance, force) = (r.abs() * room, r * r);
             let curvature = work.model.curvature(i).abs();
-            gain += if force < distance * curvature {
+            gains[i] = if force < distance * curvature {
                 force / curvature
             } else {
                 distance
             };
-            let relative = r.abs() / (scale + curvature * size);
-            note(if distance < relative * scale * size {
-                distance / (scale * size)
-            } else {
-                relative
-            });
+            gain += gains[i];
+            relative[i] = r.abs() / (scale + curvature * size);
+            if distance < relative[i] * scale * size {
+                relative[i] = distance / (scale * size);
+            }
         }
         for m in 0..work.model.m {
             let (dual, remaining, used) = (polish.dual[m], query.remaining[m], work.model.usage[m]);
@@ -356,8 +365,13 @@ impl InteriorPoint {
                 gain += dual * (remaining - used - rounding).max(0.0);
             }
         }
-        if gain > 0.0 {
-            note(gain / worth);
+        let mut residual = if gain > 0.0 { gain / worth } else { 0.0 };
+        for i in 0..work.model.d {
+            // A gradient that vanishes with the action stays as large as its terms down to the last digit. A NaN counts.
+            let negligible = gains[i] <= NEGLIGIBLE_GAIN * worth || relative[i] <= residual;
+            if !negligible {
+                residual = relative[i];
+            }
         }
         if residual.is_finite() {
             residual

@@ -19,6 +19,7 @@
 //! updated themselves, not recomputed as differences, so that they keep their digits as they vanish.
 
 mod direction;
+mod kept;
 mod start;
 
 use laau_core::{Query, SmoothProblem};
@@ -55,6 +56,7 @@ pub(crate) struct Barrier {
     pub(crate) residual: f64,
     pub(crate) iterations: u32,
     products: f64,
+    kept: kept::Kept,
     /// How far each action is raised before anything else, where the lower corner has no interior but usage falls.
     pub(crate) raise: Vec<f64>,
     /// How far each action can rise from its lower bound: to its upper bound, or until a budget is used up.
@@ -102,6 +104,7 @@ impl Barrier {
             residual: 0.0,
             iterations: 0,
             products: 0.0,
+            kept: kept::Kept::new(d, m),
             raise: of_d(),
             reach: of_d(),
             excess: of_m(),
@@ -146,6 +149,9 @@ impl Barrier {
             };
             if done || !(self.residual.is_finite() && self.product > 0.0) {
                 break;
+            }
+            if centre.is_none() {
+                self.keep_the_best();
             }
             model.evaluate_hessian(problem, query, &self.x, &self.dual);
             if !self.factorise(model) {

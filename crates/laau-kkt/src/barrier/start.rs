@@ -120,6 +120,7 @@ impl Barrier {
         self.solved.fill(0.0);
         self.residual = f64::INFINITY;
         self.iterations = 0;
+        self.kept.forget();
     }
 
     /// Shortens a start that curved budgets do not allow, in the actions that use most of what is exceeded: one whose box is
@@ -135,11 +136,9 @@ impl Barrier {
                 return;
             }
             model.evaluate_usage(problem, query, &self.x);
-            let exceeded = |row: &usize| {
-                let left = query.remaining[*row] - model.usage[*row];
-                self.live[*row] && !(left >= KEPT * slack[*row])
-            };
-            let Some(row) = (0..m).find(exceeded) else {
+            // A NaN is not inside.
+            let inside = |row: usize| query.remaining[row] - model.usage[row] >= KEPT * slack[row];
+            let Some(row) = (0..m).find(|&row| self.live[row] && !inside(row)) else {
                 return;
             };
             model.begin(problem, query, &self.x);
