@@ -1,6 +1,6 @@
 //! What a model sees and what it says, against definitions written out.
 
-use laau_core::{Differentiate, Episodes, Multiplier, Observation, Queries, Solutions, StepSolver};
+use laau_core::{Differentiate, Episodes, Multiplier, Observation, Pricer, Queries, Solutions, StepSolver};
 use laau_net::{Error, Form, Model, ModelSpec, Network, Statistics};
 
 use crate::fixtures::{episodes, every_spec, fairness, model};
@@ -263,4 +263,40 @@ fn a_price_that_is_no_number_is_an_error() {
     };
     let error = model.begin().price(&wide, &mut [0.0]).unwrap_err().to_string();
     assert_eq!(error, "expected 1 values for context, found 2");
+}
+
+#[test]
+fn a_pricer_reads_every_context_once() {
+    let solver = fairness();
+    let train = episodes(30, 12, 1, &[140.0]);
+    let contexts = train.get(0).contexts();
+    for spec in every_spec(solver.problem(), 12) {
+        let model = model(&spec, &solver, 3);
+        let mut pricer = model.begin();
+        let mut seen = contexts.to_vec();
+        for step in 0..contexts.len() {
+            let observe = |contexts: &[f64], pricer: &mut dyn Pricer| {
+                let observation = Observation {
+                    step,
+                    horizon: contexts.len(),
+                    contexts: &contexts[..=step],
+                    context_len: 1,
+                    budgets: &[140.0],
+                    remaining: &[70.0],
+                    available: &[60.0],
+                };
+                let mut price = [f64::NAN];
+                pricer.price(&observation, &mut price).unwrap();
+                price[0]
+            };
+            // What it has read already is gone, and it does not notice.
+            let price = observe(&seen, &mut *pricer);
+            assert_eq!(
+                price,
+                observe(contexts, &mut *model.begin()),
+                "{spec:?}, step {step}"
+            );
+            seen[step] = f64::NAN;
+        }
+    }
 }
