@@ -310,3 +310,73 @@ impl Contest {
         Ok(fastest * 1e6 / decisions as f64)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use laau_core::{Dimensions, Dual, Functions, Number};
+    use laau_kkt::{InteriorPoint, Options};
+
+    use super::*;
+
+    /// Log-utility of what an action is above 5: there is none on half of the box, and no optimum to be found.
+    struct Broken;
+
+    impl Functions for Broken {
+        fn name(&self) -> &'static str {
+            "broken"
+        }
+
+        fn dimensions(&self) -> Dimensions {
+            Dimensions {
+                actions: 1,
+                budgets: 1,
+                context: 1,
+            }
+        }
+
+        fn lower(&self) -> &[f64] {
+            &[1.0]
+        }
+
+        fn upper(&self) -> &[f64] {
+            &[10.0]
+        }
+
+        fn cost<T: Number>(&self, action: &[T], context: &[T]) -> T {
+            -(action[0] - 5.0).ln() * context[0]
+        }
+
+        fn usage<T: Number>(&self, action: &[T], _: &[T], out: &mut [T]) {
+            out[0] = action[0];
+        }
+
+        fn least_usage(&self, out: &mut [f64]) {
+            out[0] = 1.0;
+        }
+    }
+
+    #[test]
+    fn an_optimum_that_fails_leaves_the_others_compared() {
+        let problem = Arc::new(Dual::new(Broken).unwrap());
+        let solver = InteriorPoint::new(problem.clone(), Options::default()).unwrap();
+        let episodes = || Episodes::new(3, 1, 1, vec![0.5; 12], vec![9.0; 4]).unwrap();
+        let contest = Contest {
+            setting: Setting::new(problem, Box::new(solver)),
+            train: episodes(),
+            validation: episodes(),
+            test: episodes(),
+            training: Training::paper(),
+            seeds: vec![0],
+        };
+        assert!(contest.play(OPTIMUM, 0).is_err());
+        for named in [&["equal"][..], &["opt", "equal"]] {
+            let entries = contest.enter(named, true, true).unwrap();
+            assert!(entries.optimum.is_none());
+            assert_eq!(entries.policies.len(), 1);
+            let summary = contest.summary(&entries).unwrap();
+            assert!(summary.policies[0].fraction_of_opt.is_none());
+        }
+    }
+}
