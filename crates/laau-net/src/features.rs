@@ -313,12 +313,18 @@ fn predict_level(predictor: &[f64; 6], level: f64, summary: [f64; 4]) -> f64 {
     }
 }
 
+/// The smallest budget that a base is divided by, whatever the scale of the budgets: its square still has an inverse, so that
+/// the slope of a base is finite too.
+const LEAST_BUDGET: f64 = 1e-150;
+
 /// The constant part `λ0_m ρ0_m` of the residual base, and the smallest budget that it is divided by.
 ///
-/// The second keeps the base finite when a problem lets its budgets run out; it is a millionth of a step's mean budget.
+/// The second keeps the base finite when a problem lets its budgets run out; it is a millionth of a step's mean budget. A
+/// budget that no training episode has is not priced: its base is 0.
 pub(crate) fn base_constants(statistics: &Statistics, budget: usize) -> (f64, f64) {
     let per_step = statistics.budget_per_step[budget];
-    (statistics.mean_price[budget] * per_step, 1e-6 * per_step)
+    let least = (1e-6 * per_step).max(LEAST_BUDGET);
+    (statistics.mean_price[budget] * per_step, least)
 }
 
 /// Writes all normalised features of an observation, and the base of each price.

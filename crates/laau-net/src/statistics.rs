@@ -135,12 +135,9 @@ impl Statistics {
             .map(|moment| {
                 let [[mean], _, _, [deviation]] = moment.summary();
                 let constant = deviation <= 1e-9 * mean.abs();
-                let scale = match (constant, mean == 0.0) {
-                    (false, _) => deviation,
-                    (true, false) => mean.abs(),
-                    (true, true) => 1.0,
-                };
-                (mean, scale)
+                let scale = if constant { mean.abs() } else { deviation };
+                // What has no inverse is no scale: zero, or so small that it might as well be.
+                (mean, if scale.is_normal() { scale } else { 1.0 })
             })
             .unzip()
     }
@@ -165,6 +162,8 @@ fn column_means(table: &[f64], columns: usize) -> Vec<f64> {
 struct Prices<'a> {
     context_mean: &'a [f64],
     budget_per_step: &'a [f64],
+    /// The same, and never less than what every step uses at least.
+    payable: Vec<f64>,
     /// The largest useful price of each budget: at it, no action is worth more than its lower bound.
     largest: Vec<f64>,
     /// Budgets that never bind.
@@ -201,7 +200,8 @@ impl<'a> Prices<'a> {
                     .filter(|(_, g)| **g != 0.0)
                     .map(|(l, g)| (l / g).abs())
                     .fold(0.0, f64::max);
-                if ratio.is_finite() && ratio > 0.0 {
+                // A share of it must still be a number with all its bits.
+                if ratio.is_finite() && ratio > f64::MIN_POSITIVE / (Self::LEAST_SHARE * f64::EPSILON) {
                     ratio
                 } else {
                     1.0
@@ -210,12 +210,17 @@ impl<'a> Prices<'a> {
             .collect();
         let mut abundance = vec![0.0; budgets];
         problem.usage(problem.upper(), context_mean, &mut abundance);
-        for (most, per_step) in abundance.iter_mut().zip(budget_per_step) {
-            *most = 4.0 * most.max(*per_step).max(1.0);
+        let mut least = vec![0.0; budgets];
+        problem.least_usage(&mut least);
+        for ((most, per_step), least) in abundance.iter_mut().zip(budget_per_step).zip(&least) {
+            *most = 4.0 * most.max(*per_step).max(*least).max(1.0);
         }
+        // A mean may round to a last bit below the least usage.
+        let payable = budget_per_step.iter().zip(&least).map(|(b, least)| b.max(*least));
         Self {
             context_mean,
             budget_per_step,
+            payable: payable.collect(),
             largest,
             abundance,
         }
@@ -228,7 +233,7 @@ impl<'a> Prices<'a> {
         let query = Query {
             context: self.context_mean,
             multiplier: &vec![0.0; dimensions.budgets],
-            remaining: self.budget_per_step,
+            remaining: &self.payable,
         };
         solver.solve(query, solution.row_mut(0))?;
         let solution = solution.row(0);
@@ -273,13 +278,17 @@ impl<'a> Prices<'a> {
             let before = prices.clone();
             for m in 0..budgets {
                 let mut low = self.largest[m] * Self::LEAST_SHARE;
-                let mut high = self.largest[m] * 1e3;
+                let mut high = (self.largest[m] * 1e3).min(f64::MAX);
                 prices[m] = low;
                 if usage.at(solver, &prices)?[m] <= self.budget_per_step[m] {
                     continue;
                 }
                 while high > low * (1.0 + tolerance) {
-                    prices[m] = (low * high).sqrt();
+                    // Not the root of the product, which leaves the range of floats where the prices do not.
+                    prices[m] = low.sqrt() * high.sqrt();
+                    if prices[m] <= low || prices[m] >= high {
+                        break;
+                    }
                     if usage.at(solver, &prices)?[m] > self.budget_per_step[m] {
                         low = prices[m];
                     } else {

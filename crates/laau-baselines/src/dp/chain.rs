@@ -280,6 +280,8 @@ fn parts(sorted: &[f64], count: usize) -> Vec<f64> {
 
 /// Appends the means of `count` parts of equal weight of samples `(value, place)` sorted by value; a sample counts by the
 /// distance of its place from `centre`, the nearest one fully.
+///
+/// A mean is held between the least and the greatest value of its part: rounding never brings it out of order.
 fn weighted_parts(samples: &[(f64, f64)], centre: f64, width: f64, count: usize, out: &mut Vec<f64>) {
     let distance = |place: f64| ((place - centre) / width).powi(2);
     let nearest = samples
@@ -290,12 +292,14 @@ fn weighted_parts(samples: &[(f64, f64)], centre: f64, width: f64, count: usize,
     let total: f64 = samples.iter().map(|s| weight(s.1)).sum();
     let size = total / count as f64;
     let (mut filled, mut sum, mut written) = (0.0, 0.0, 0);
+    let mut least = samples.first().map_or(0.0, |s| s.0);
     for &(value, place) in samples {
         let mut left = weight(place);
         while filled + left >= size && written < count - 1 {
             let taken = size - filled;
-            out.push((sum + taken * value) / size);
+            out.push(((sum + taken * value) / size).clamp(least, value));
             written += 1;
+            least = value;
             left -= taken;
             filled = 0.0;
             sum = 0.0;
@@ -305,7 +309,11 @@ fn weighted_parts(samples: &[(f64, f64)], centre: f64, width: f64, count: usize,
     }
     let last = samples.last().map_or(0.0, |s| s.0);
     for _ in written..count {
-        out.push(if filled > 0.0 { sum / filled } else { last });
+        out.push(if filled > 0.0 {
+            (sum / filled).clamp(least, last)
+        } else {
+            last
+        });
     }
 }
 
@@ -336,6 +344,19 @@ mod tests {
             assert_eq!(parts.len(), count);
             assert!((mean(&parts) - mean(&sorted)).abs() < 1e-12, "{parts:?}");
             assert!(parts.windows(2).all(|pair| pair[0] <= pair[1]), "{parts:?}");
+        }
+    }
+
+    #[test]
+    fn parts_of_one_value_are_that_value() {
+        for value in [6.711_274_719_540_567, 6.7, 0.1, 1e-300, 1e300] {
+            for (copies, count) in [(1, 6), (3, 7), (7, 10)] {
+                assert_eq!(parts(&vec![value; copies], count), vec![value; count]);
+                let train = Episodes::new(1, 1, 1, vec![value; copies], vec![60.0; copies]).unwrap();
+                let chain = Chain::markov(&train, count);
+                chain.check().unwrap();
+                assert_eq!(chain.states(), 1);
+            }
         }
     }
 

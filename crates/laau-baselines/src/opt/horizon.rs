@@ -225,6 +225,7 @@ mod tests {
     use super::*;
     use crate::opt::WaterFilling;
     use laau_core::problems::{LogUtility, WeightedFairness};
+    use laau_core::{Dimensions, Dual, Functions, Number};
 
     fn horizon(problem: impl SmoothProblem + 'static) -> HorizonOptimum {
         HorizonOptimum::new(Arc::new(problem), HorizonOptions::default()).unwrap()
@@ -297,6 +298,53 @@ mod tests {
             })
             .collect();
         assert!(iterations.iter().all(|i| *i < 25), "{iterations:?}");
+    }
+
+    /// Cost `½ x² − c x`, usage `a (x − 0.3)²`: it falls before it rises.
+    struct Valley {
+        lower: f64,
+        steepness: f64,
+    }
+
+    impl Functions for Valley {
+        fn name(&self) -> &'static str {
+            "valley"
+        }
+        fn dimensions(&self) -> Dimensions {
+            Dimensions {
+                actions: 1,
+                budgets: 1,
+                context: 1,
+            }
+        }
+        fn lower(&self) -> &[f64] {
+            std::slice::from_ref(&self.lower)
+        }
+        fn upper(&self) -> &[f64] {
+            &[1.0]
+        }
+        fn cost<T: Number>(&self, x: &[T], c: &[T]) -> T {
+            (x[0] * 0.5 - c[0]) * x[0]
+        }
+        fn usage<T: Number>(&self, x: &[T], _: &[T], out: &mut [T]) {
+            out[0] = (x[0] - 0.3) * (x[0] - 0.3) * self.steepness;
+        }
+        fn least_usage(&self, out: &mut [f64]) {
+            out[0] = (self.lower - 0.3) * (self.lower - 0.3) * self.steepness;
+        }
+    }
+
+    #[test]
+    fn where_usage_falls_first_the_budget_of_the_lower_corners_pays_more() {
+        let valley = |lower, steepness| horizon(Dual::new(Valley { lower, steepness }).unwrap());
+        // Up to the other side of the valley.
+        let found = valley(0.0, 1.0).solve(&[1.0; 3], &[3.0 * 0.3 * 0.3]).unwrap();
+        assert!(found.actions.iter().all(|x| (x - 0.6).abs() < 1e-6), "{found:?}");
+        // Nothing to gain, with room and without a budget that matters.
+        for (lower, steepness, budget) in [(0.0, 1.0, 0.49), (-20.0, 0.0, 0.0), (-20.0, 1.0, 500.0)] {
+            let found = valley(lower, steepness).solve(&[0.0], &[budget]).unwrap();
+            assert!(found.cost.abs() < 1e-12, "{lower} {steepness}: {found:?}");
+        }
     }
 
     #[test]

@@ -124,6 +124,8 @@ impl<'a> Iteration<'a> {
         let mut centring_wanted = 0.0_f64;
         let mut iterations = 0;
         let mut settled = false;
+        // An optimum whose costs are zero has no size of its own: it has what the start resolves.
+        let floor = f64::EPSILON * self.point.cost(self.problem, self.episode).1;
         loop {
             let (mut complementarity, mut constraints, mut dual_residual) = (0.0, 0.0, 0.0);
             self.point
@@ -139,6 +141,7 @@ impl<'a> Iteration<'a> {
             });
             let gap = complementarity + dual_residual;
             let (cost, size) = self.point.cost(self.problem, self.episode);
+            let size = size.max(floor);
             // Budgets are resolved to rounding, and that has its price.
             let resolved: f64 = options.rounding * dot(self.episode.budgets(), &self.point.price);
             if gap <= f64::max(options.tolerance * size, resolved) {

@@ -18,7 +18,8 @@ const MARGIN: f64 = 2.0;
 /// room of a budget over its own entry. Nor does an action rise beyond the point where its own cost starts to grow.
 ///
 /// A limit without room, but for rounding, leaves no inside. It is dropped, and the actions that use it are held at
-/// their lower bounds: that is what the limit says.
+/// their lower bounds: that is what the limit says. Unless usage falls before it rises: there is room above the lower
+/// corners then, and the iteration starts in it.
 pub(super) struct Region {
     /// What is left of each limit at the lower corners, `N × M`; infinite where there is no limit, or a dropped one.
     pub(super) room: Vec<f64>,
@@ -30,6 +31,8 @@ pub(super) struct Region {
     pub(super) jacobian: Vec<f64>,
     /// Entries of `width` that a cost has narrowed, with the width before.
     narrowed: Vec<(usize, f64)>,
+    /// Limits without room at the lower corners that are kept, as usage falls above them, per budget.
+    falls: Vec<bool>,
 }
 
 impl Region {
@@ -55,6 +58,7 @@ impl Region {
             dropped: vec![None; m],
             jacobian: vec![0.0; n * m * d],
             narrowed: Vec::new(),
+            falls: vec![false; m],
         };
         for (at, width) in region.width.iter_mut().enumerate() {
             *width = upper[at % d] - lower[at % d];
@@ -84,10 +88,58 @@ impl Region {
                 }
             }
         }
+        region.find_falls(problem, episode, limits, rounding);
         region.hold(problem, episode, rounding);
         region.bound_by_budgets(m, d);
         region.bound_by_costs(problem, episode);
         Ok(region)
+    }
+
+    /// Keeps limits without room where there is an inside above the lower corners.
+    fn find_falls(
+        &mut self,
+        problem: &dyn SmoothProblem,
+        episode: &Episode<'_>,
+        limits: &[f64],
+        rounding: f64,
+    ) {
+        let d = problem.lower().len();
+        let m = self.dropped.len();
+        if problem.structure().affine_usage || self.jacobian.iter().all(|j| *j >= 0.0) {
+            return;
+        }
+        let n = episode.horizon();
+        for k in 0..m {
+            let tight = |step: usize| self.room[step * m + k] <= rounding * episode.budgets()[k];
+            let falling =
+                |at: usize| self.width[at] > 0.0 && self.jacobian[(at / d * m + k) * d + at % d] < 0.0;
+            self.falls[k] = (0..n).any(tight) && (0..n * d).any(falling);
+        }
+        if !self.falls.contains(&true) {
+            return;
+        }
+        // Other budgets without room may hold what would have to rise.
+        let mut usage = vec![0.0; m];
+        let start = self.start(false, |rise| {
+            let mut used = vec![Sum::default(); m];
+            let mut left = vec![f64::INFINITY; n * m];
+            for (step, rise) in rise.chunks_exact(d).enumerate() {
+                let x: Vec<f64> = (0..d).map(|i| raise(problem, i, rise[i])).collect();
+                problem.usage(&x, episode.context(step), &mut usage);
+                for k in 0..m {
+                    used[k].add(usage[k]);
+                    let tight = self.room[step * m + k] <= rounding * episode.budgets()[k];
+                    if self.room[step * m + k].is_finite() && (self.falls[k] || !tight) {
+                        left[step * m + k] = used[k].below(limits[step * m + k]);
+                    }
+                }
+            }
+            left
+        });
+        let inside = (0..n * d).all(|at| self.width[at] == 0.0 || start[at] > 0.0);
+        if !inside {
+            self.falls.fill(false);
+        }
     }
 
     /// Drops the limits without room, and holds the actions that use them.
@@ -98,7 +150,7 @@ impl Region {
         for step in (0..n).rev() {
             for k in 0..m {
                 let at = step * m + k;
-                if self.room[at] <= rounding * episode.budgets()[k] {
+                if !self.falls[k] && self.room[at] <= rounding * episode.budgets()[k] {
                     if step + 1 == n {
                         self.dropped[k] = Some(self.room[at].max(0.0));
                     }
@@ -185,7 +237,7 @@ impl Region {
                 let mut narrow = before;
                 let jacobian = |k: usize| self.jacobian[(step * m + k) * d + i];
                 if least[i] >= 0.0 {
-                    narrow = if (0..m).all(|k| jacobian(k) >= 0.0) {
+                    narrow = if (0..m).all(|k| jacobian(k) >= 0.0 || !self.falls[k]) {
                         0.0
                     } else {
                         before
@@ -233,12 +285,13 @@ impl Region {
         let m = self.dropped.len();
         let n = self.room.len() / m;
         let d = self.width.len() / n;
-        let mut most = vec![0.0; n * m];
+        let (mut most, mut freed) = (vec![0.0; n * m], vec![0.0; n * m]);
         for at in 0..n * m {
             let row = &self.jacobian[at * d..][..d];
             let widths = &self.width[at / m * d..][..d];
-            let whole: f64 = row.iter().zip(widths).map(|(j, w)| j.max(0.0) * w).sum();
-            most[at] = whole + if at >= m { most[at - m] } else { 0.0 };
+            let sum = |part: fn(f64) -> f64| row.iter().zip(widths).map(|(j, w)| part(*j) * w).sum::<f64>();
+            most[at] = sum(|j| j.max(0.0)) + if at >= m { most[at - m] } else { 0.0 };
+            freed[at] = sum(|j| (-j).max(0.0)) + if at >= m { freed[at - m] } else { 0.0 };
         }
         let mut rise = vec![0.0; n * d];
         let mut share = vec![f64::INFINITY; m];
@@ -246,7 +299,9 @@ impl Region {
             for k in 0..m {
                 let at = step * m + k;
                 if most[at] > 0.0 {
-                    share[k] = share[k].min(START * self.room[at] / most[at]);
+                    // Half of what falls, to first order, is left to rise.
+                    let falls = if self.falls[k] { START * freed[at] } else { 0.0 };
+                    share[k] = share[k].min(START * (self.room[at].max(0.0) + falls) / most[at]);
                 }
             }
             for i in 0..d {
@@ -258,8 +313,12 @@ impl Region {
         if affine {
             return rise;
         }
-        let short = |(left, room): (&f64, &f64)| room.is_finite() && *left < KEPT * room;
-        while left(&rise).iter().zip(&self.room).any(short) {
+        let short = |(left, room): (&f64, &f64)| {
+            let kept = *left > 0.0 && *left >= KEPT * room;
+            room.is_finite() && !kept
+        };
+        // Ends at the latest when nothing rises any more.
+        while rise.iter().any(|rise| *rise > 0.0) && left(&rise).iter().zip(&self.room).any(short) {
             for rise in &mut rise {
                 *rise *= 0.5;
             }

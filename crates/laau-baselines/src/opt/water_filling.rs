@@ -84,7 +84,12 @@ fn water_level(weights: &[f64], budget: f64, lower: f64, upper: f64) -> Level {
     // Raise the level from kink to kink. The first `full` weights are at the upper bound, those from `wet` on still at
     // the lower one, those between are free and use `level` times their weight.
     let (mut full, mut wet) = (0, 0);
-    let mut free = 0.0;
+    // Sums from the lightest up: the difference of two is as accurate as the heaviest weight between them, however heavy those
+    // are that have left.
+    let mut sums = vec![0.0; count + 1];
+    for i in (0..count).rev() {
+        sums[i] = sums[i + 1] + sorted[i];
+    }
     loop {
         let lifts = sorted.get(wet).map_or(f64::INFINITY, |c| lower / c);
         let fills = if full < wet {
@@ -94,24 +99,26 @@ fn water_level(weights: &[f64], budget: f64, lower: f64, upper: f64) -> Level {
         };
         let kink = lifts.min(fills);
         let fixed = upper * full as f64 + lower * (count - wet) as f64;
-        if !kink.is_finite() || fixed + kink * free >= budget {
+        if !kink.is_finite() || fixed + kink * (sums[full] - sums[wet]) >= budget {
             break;
         }
         if lifts <= fills {
-            free += sorted[wet];
             wet += 1;
         } else {
-            free -= sorted[full];
             full += 1;
         }
     }
-    // The sum afresh: the one of the sweep has seen weights come and go.
     let free: f64 = sorted[full..wet].iter().sum();
     let fixed = upper * full as f64 + lower * (count - wet) as f64;
     if full == wet {
-        // Nobody is free: only the least budget, spent on lower bounds (or on a kink to the bit), ends here.
-        let level = sorted.get(wet).map_or(0.0, |c| lower / c);
-        return Level::At { scale, level };
+        // Nobody is free: the budget is spent to the bit on lower and upper bounds, or a last bit short of all upper ones.
+        return match sorted.get(wet) {
+            Some(c) => Level::At {
+                scale,
+                level: lower / c,
+            },
+            None => Level::Flood,
+        };
     }
     Level::At {
         scale,
@@ -147,6 +154,31 @@ mod tests {
         let (actions, price) = filled(&[0.3, 0.0, 0.5], 500.0);
         assert_eq!((actions, price), (vec![40.0, 1.0, 40.0], 0.0));
         assert_eq!(filled(&[0.0, 0.0], 50.0).0, [1.0, 1.0]);
+    }
+
+    #[test]
+    fn a_budget_a_last_bit_short_of_all_upper_bounds_is_spent() {
+        let weights = [0.2, 0.1, 6.0, 0.03, 6.0, 7.0, 0.9, 0.1, 0.3, 2.0];
+        for upper in [0.6, 21.425_167_245_729_888, 0.628_537_288_501_087] {
+            let problem = WeightedFairness::new(0.2, upper).unwrap();
+            let whole: f64 = (0..10).map(|_| upper).sum();
+            for budget in [whole, 10.0 * upper, (10.0 * upper).next_down(), whole.next_down()] {
+                let mut actions = vec![0.0; 10];
+                WaterFilling::new(problem.clone()).fill(&weights, budget, &mut actions);
+                let used: f64 = actions.iter().sum();
+                assert!((used - budget).abs() <= 1e-14 * budget, "{used} of {budget}");
+            }
+        }
+    }
+
+    #[test]
+    fn weights_far_below_those_that_are_full_share_the_rest() {
+        // A third of the rest rounds beside the largest weight: a sum from which that is taken again would not do.
+        let weights = [1.0, 1e-16 / 3.0, 2e-16 / 3.0, 1e-20];
+        let (actions, _) = filled(&weights, 72.0);
+        for (x, expected) in actions.iter().zip([40.0, 31.0 / 3.0, 62.0 / 3.0, 1.0]) {
+            assert!((x - expected).abs() < 1e-12, "{x} is not {expected}");
+        }
     }
 
     #[test]

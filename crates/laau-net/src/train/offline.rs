@@ -146,6 +146,7 @@ impl Trainer {
             validation,
             began: Instant::now(),
             order: Vec::with_capacity(training.len()),
+            start: good.model.clone(),
         };
         // `good` is the state between two epochs: what is left behind, whatever ends the run.
         let ending = loop {
@@ -241,6 +242,8 @@ struct Run<'a> {
     validation: Option<&'a Episodes>,
     began: Instant,
     order: Vec<usize>,
+    /// The model that the run began with.
+    start: Model,
 }
 
 impl Run<'_> {
@@ -267,15 +270,21 @@ impl Run<'_> {
                 reason,
                 hint: HINT,
             };
-            let result = self
-                .stepper
-                .differentiate(&state.model, self.training, batch)?
-                .map_err(diverged)?;
-            let first = *reference.get_or_insert(result.loss);
-            let limit = first + self.settings.explosion * (1.0 + first.abs());
-            if result.loss > limit {
-                let reason = format!("the loss is {}, above the limit of {limit}", result.loss);
-                return Err(diverged(NoStep(reason)));
+            let mut differentiate =
+                |model: &Model| match self.stepper.differentiate(model, self.training, batch) {
+                    Ok(result) => result.map_err(diverged),
+                    Err(error) => Err(error),
+                };
+            let mut result = differentiate(&state.model)?;
+            let limit = |first: f64| first + self.settings.explosion * (1.0 + first.abs());
+            if result.loss > limit(*reference.get_or_insert(result.loss)) {
+                // Episodes may differ by more than that: the same batch says whether it was the steps.
+                let limit = limit(differentiate(&self.start)?.loss);
+                if result.loss > limit {
+                    let reason = format!("the loss is {}, above the limit of {limit}", result.loss);
+                    return Err(diverged(NoStep(reason)));
+                }
+                result = differentiate(&state.model)?;
             }
             self.stepper
                 .step(&mut state.model, &mut state.optimiser, learning_rate)

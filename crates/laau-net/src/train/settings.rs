@@ -29,7 +29,7 @@ pub struct Phase {
 /// | `validate_every` | 1 | epochs from one exact rollout of the validation set to the next; the last epoch always has one | `≥ 1` |
 /// | `patience` | none | stops after so many validations without a better utility | `≥ 1` |
 /// | `gradient_clip` | none | the largest norm of a gradient; a longer one is shortened | `> 0` |
-/// | `explosion` | 100 | a batch whose loss exceeds that of the first by more than this, times `1 + \|first\|`, has diverged | `> 0` |
+/// | `explosion` | 100 | a batch whose loss exceeds both that of the first and its own before the run's first step by more than this, times `1 + \|loss\|`, has diverged | `> 0` |
 /// | `checkpoint_every` | 10 | epochs from one checkpoint to the next; one is always left at the end, on a stop and on divergence | `≥ 1` |
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]

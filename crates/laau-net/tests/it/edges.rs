@@ -1,15 +1,15 @@
-//! Training where budgets run out, and with a layer that falls short of its tolerance.
+//! Training where budgets run out or are zero or just enough, and with a layer that falls short of its tolerance.
 
 use std::sync::Arc;
 
-use laau_core::problems::LogUtility;
-use laau_core::{Differentiate, Episodes, Problem};
+use laau_core::problems::{LogUtility, VmAllocation};
+use laau_core::{Differentiate, Episodes, Problem, StepSolver};
 use laau_kkt::{InteriorPoint, Options};
-use laau_net::{EngineKind, ModelSpec, Phase, Training};
+use laau_net::{EngineKind, ModelSpec, Phase, Statistics, Training};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::support::{model, play};
+use crate::support::{all_specs, model, play, scatter};
 
 /// Log-utility whose budgets are used up long before most episodes end.
 fn problem() -> Arc<LogUtility> {
@@ -91,4 +91,62 @@ fn a_layer_short_of_its_tolerance_is_played_flagged_and_counted() {
             "the lower corner was played throughout"
         );
     }
+}
+
+/// A training step with every kind of model and both engines, then a rollout.
+fn every_model_trains_and_plays(problem: LogUtility, episodes: &Episodes) {
+    let layer: Box<dyn Differentiate> =
+        Box::new(InteriorPoint::new(Arc::new(problem), Options::default()).unwrap());
+    let batch: Vec<usize> = (0..episodes.len()).collect();
+    for spec in all_specs(&*layer, episodes.horizon()) {
+        let mut model = model(spec.clone(), &*layer, episodes, 1);
+        scatter(&mut model, 0.5, 2);
+        for kind in [EngineKind::Fused, EngineKind::Candle] {
+            let mut gradient = vec![f64::NAN; model.parameters.len()];
+            let result = kind
+                .build(&*layer, &spec, batch.len())
+                .unwrap()
+                .loss_and_gradient(&model, episodes, &batch, &mut gradient);
+            let result = result.unwrap_or_else(|error| panic!("{kind:?} {spec:?}: {error}"));
+            assert!(result.loss.is_finite(), "{kind:?} {spec:?}");
+            assert!(gradient.iter().all(|g| g.is_finite()), "{kind:?} {spec:?}");
+        }
+        for rollout in play(&model, &*layer, episodes) {
+            assert_eq!((rollout.failures, rollout.violations), (0, 0), "{spec:?}");
+        }
+    }
+}
+
+#[test]
+fn a_budget_of_zero_that_nothing_uses_has_a_price() {
+    let problem = LogUtility::new(2, 2, vec![1.0, 0.5, 0.0, 0.0], 0.1, 10.0).unwrap();
+    let contexts = (0_u8..24).map(|i| 0.1 + f64::from(i % 5)).collect();
+    let budgets = [6.0, 0.0].repeat(3);
+    every_model_trains_and_plays(problem, &Episodes::new(4, 2, 2, contexts, budgets).unwrap());
+}
+
+#[test]
+fn numbers_of_any_size_have_prices() {
+    // Contexts that are constant, zero or tiny, and budgets that no step needs.
+    for scale in [0.0, 1e-300, 1e-9, 1.0, 1e12] {
+        for budget in [2e-9, 1.0, 1e12] {
+            let problem = LogUtility::new(2, 1, vec![1.0, 0.5], 1e-9, 10.0).unwrap();
+            let contexts: Vec<f64> = (0_u8..24).map(|i| scale * f64::from(i % 2)).collect();
+            let episodes = Episodes::new(4, 2, 1, contexts, vec![4.0 * budget; 3]).unwrap();
+            every_model_trains_and_plays(problem, &episodes);
+        }
+    }
+}
+
+#[test]
+fn a_mean_budget_that_rounds_below_the_least_usage_still_pays_it() {
+    // The mean of three such budgets is a last bit below each of them.
+    let lower = 0.213_866_133_240_894_15;
+    assert!((lower + lower + lower) / 3.0 < lower);
+    let problem = Arc::new(VmAllocation::new(1.0, vec![lower], vec![1.0]).unwrap());
+    let layer = InteriorPoint::new(problem, Options::default()).unwrap();
+    let episodes = Episodes::new(1, 2, 1, vec![0.0; 6], vec![lower; 3]).unwrap();
+    let spec = ModelSpec::paper(layer.problem(), 1);
+    let statistics = Statistics::fit(&spec, &mut layer.clone(), &episodes).unwrap();
+    assert!(statistics.mean_price[0] > 0.0);
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use laau_core::Episodes;
+use laau_core::{Episodes, StepSolver};
 use laau_net::{
     Checkpoint, CsvLog, Ending, EngineKind, EpochRecord, Error, Model, ModelSpec, Network, Optimiser, Phase,
     TrainObserver, Trained, Trainer, Training, model_to_bytes,
@@ -402,6 +402,29 @@ fn an_exploding_loss_is_a_divergence() {
     );
     let text = error.to_string();
     assert!(text.contains("above the limit of"), "{text}");
+}
+
+#[test]
+fn an_episode_that_costs_far_more_than_the_others_is_no_divergence() {
+    // The upper bound is below 1, so that weights cost; one episode has weights a million times those of the others.
+    let problem = laau_core::problems::WeightedFairness::new(0.1, 0.5).unwrap();
+    let layer = laau_kkt::FairnessLayer::new(problem);
+    let mut contexts = vec![1e-2; 4 * 8];
+    contexts[3 * 4..4 * 4].fill(1e4);
+    let episodes = Episodes::new(4, 1, 1, contexts, vec![1.0; 8]).unwrap();
+    for seed in 0..5 {
+        let spec = ModelSpec::paper(layer.problem(), 4);
+        let mut model = model(spec, &layer, &episodes, seed);
+        let training = Training {
+            batch: 1,
+            seed,
+            ..Training::paper()
+        };
+        let trainer = training.check().unwrap();
+        if let Err(error) = trainer.run(&mut model, &layer, &episodes, None, &mut ()) {
+            panic!("seed {seed}: {error}");
+        }
+    }
 }
 
 #[test]
