@@ -7,18 +7,16 @@ use laau_core::{
     check_query, infeasible, invalid_input, validate_problem,
 };
 
-use crate::active_set::{Bound, System};
+use crate::active_set::System;
 use crate::barrier::Barrier;
 use crate::error::Error;
-use crate::feasible::pull_in;
 use crate::model::Model;
 use crate::options::Options;
 use crate::polish::Polish;
+use crate::settle::CANDIDATES;
 
 /// Each further guess of the active set comes at this share of the barrier of the one before.
 const NEXT_STAGE: f64 = 1e-3;
-/// What an action could still gain is nothing below this share of the whole.
-const NEGLIGIBLE_GAIN: f64 = 1e-25;
 /// From this relative barrier on, the interior point is a solution where the active set does not settle.
 const INTERIOR_STAGE: f64 = 1e-10;
 /// Below this relative barrier the interior point has nothing more to give: actions whose worth differs by more are none of
@@ -69,17 +67,6 @@ pub struct InteriorPoint {
     pub(crate) problem: Arc<dyn SmoothProblem>,
     pub(crate) options: Options,
     pub(crate) work: Workspace,
-}
-
-/// What may be the solution.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Candidate {
-    /// The point on the active set that has settled.
-    Polished,
-    /// The interior point, with the duals of the budgets that look active.
-    Interior,
-    /// The interior point, with all its duals.
-    InteriorWithEveryDual,
 }
 
 /// Everything the solver writes to.
@@ -196,9 +183,10 @@ impl InteriorPoint {
             polishing += polish.steps;
             let iterations = barrier.iterations + polishing;
             let last = until <= LAST_STAGE || iterations >= self.options.max_iterations;
-            let candidates: &[Candidate] = match (settled, until <= INTERIOR_STAGE || last) {
-                (true, _) => &[Candidate::Polished],
-                (false, true) => &[Candidate::Interior, Candidate::InteriorWithEveryDual],
+            let candidates = match (settled, until <= INTERIOR_STAGE || last) {
+                (true, true) => &CANDIDATES[..],
+                (true, false) => &CANDIDATES[..1],
+                (false, true) => &CANDIDATES[1..],
                 (false, false) => &[],
             };
             for &candidate in candidates {
@@ -209,11 +197,6 @@ impl InteriorPoint {
                 if residual < best || best == f64::INFINITY {
                     best = residual;
                     self.work.best.copy_from(&self.work.polish);
-                }
-                if candidate != Candidate::Polished {
-                    // The guess of what is active reads the gradients at the interior point.
-                    let work = &mut self.work;
-                    work.model.evaluate(&*self.problem, query, &work.barrier.x);
                 }
             }
             let work = &mut self.work;
@@ -237,146 +220,6 @@ impl InteriorPoint {
             // Steps that converge fast may be past the next stages already.
             let reached = work.barrier.product / work.barrier.start;
             until = (until.min(reached) * NEXT_STAGE).max(LAST_STAGE);
-        }
-    }
-
-    /// Makes a candidate payable, prices the budgets that pin actions, and writes the solution; returns its residual.
-    fn settle(&mut self, query: Query<'_>, candidate: Candidate, solution: &mut SolutionMut<'_>) -> f64 {
-        match candidate {
-            Candidate::Polished => {}
-            Candidate::Interior => self.take_interior(query, false),
-            Candidate::InteriorWithEveryDual => self.take_interior(query, true),
-        }
-        let work = &mut self.work;
-        if pull_in(&*self.problem, &mut work.model, query, &mut work.polish.x) {
-            work.model.evaluate(&*self.problem, query, &work.polish.x);
-            work.polish.update_stationarity(&work.model, query);
-        }
-        if work.barrier.live.contains(&false) {
-            self.price_pinning_budgets(query);
-        }
-        let work = &mut self.work;
-        if !(candidate == Candidate::Polished && work.model.structure.affine_usage) {
-            // The curvature that the residual is measured by has other duals, or another point, in it.
-            work.model
-                .evaluate_hessian(&*self.problem, query, &work.polish.x, &work.polish.dual);
-        }
-        self.finish(query, solution)
-    }
-
-    /// Takes the interior point as it is where no active set has settled, with the duals of all budgets or of those that
-    /// look active. Its products of slack and dual are as small as the last barrier, which is all that optimality asks for;
-    /// but the dual of an inactive budget is all the gradient that an action without worth has.
-    fn take_interior(&mut self, query: Query<'_>, every_dual: bool) {
-        let work = &mut self.work;
-        let (lower, upper) = (self.problem.lower(), self.problem.upper());
-        work.polish.guess(&work.model, query, &work.barrier, lower, upper);
-        for i in 0..work.model.d {
-            let x = work.barrier.x[i];
-            if work.barrier.free[i] != 0.0 {
-                work.polish.x[i] = if x.is_finite() {
-                    x.clamp(lower[i], upper[i])
-                } else {
-                    lower[i]
-                };
-            }
-        }
-        for m in 0..work.model.m {
-            let dual = work.barrier.dual[m];
-            let taken = every_dual || work.polish.dual[m] > 0.0;
-            work.polish.dual[m] = if taken && work.barrier.live[m] && dual.is_finite() {
-                dual
-            } else {
-                0.0
-            };
-        }
-        work.model.evaluate(&*self.problem, query, &work.polish.x);
-        work.model.evaluate_usage(&*self.problem, query, &work.polish.x);
-        work.polish.update_stationarity(&work.model, query);
-    }
-
-    /// Assigns duals to the budgets that pin actions, large enough that no dual of a lower bound is negative.
-    fn price_pinning_budgets(&mut self, query: Query<'_>) {
-        let work = &mut self.work;
-        let d = work.model.d;
-        for row in 0..work.model.m {
-            if work.barrier.live[row] {
-                continue;
-            }
-            let jacobian = &work.model.jacobian[row * d..][..d];
-            let mut dual = 0.0_f64;
-            for i in 0..d {
-                if work.barrier.free[i] == 0.0 && jacobian[i] > 0.0 {
-                    dual = dual.max(-work.polish.stationarity[i] / jacobian[i]);
-                }
-            }
-            work.polish.dual[row] = dual;
-            work.polish.update_stationarity(&work.model, query);
-        }
-    }
-
-    /// Writes the duals of the box and returns the residual.
-    fn finish(&mut self, query: Query<'_>, solution: &mut SolutionMut<'_>) -> f64 {
-        let work = &mut self.work;
-        let (lower, upper) = (self.problem.lower(), self.problem.upper());
-        let (polish, gains, relative) = (&work.polish, &mut work.scratch, &mut work.p);
-        // What the solution could still gain, action by action, and the size of the terms of the priced cost.
-        let (mut gain, mut worth) = (0.0, 0.0);
-        gains.fill(0.0);
-        for i in 0..work.model.d {
-            let (x, r, scale) = (polish.x[i], polish.stationarity[i], polish.scale[i]);
-            let size = x.abs() + (x - lower[i]);
-            let zero = self.options.active_tolerance * (scale + work.model.curvature(i).abs() * x.abs());
-            solution.action[i] = x;
-            solution.lower_duals[i] = 0.0;
-            solution.upper_duals[i] = 0.0;
-            worth += scale * size;
-            match polish.set.bounds[i] {
-                Bound::Lower if r > zero => solution.lower_duals[i] = r,
-                Bound::Upper if -r > zero => solution.upper_duals[i] = -r,
-                Bound::Lower if -r > zero && upper[i] <= lower[i] => solution.upper_duals[i] = -r,
-                _ => {}
-            }
-            if r == 0.0 || work.barrier.free[i] == 0.0 {
-                continue;
-            }
-            let room = if r > 0.0 { x - lower[i] } else { upper[i] - x };
-            if room == 0.0 {
-                continue;
-            }
-            let (distance, force) = (r.abs() * room, r * r);
-            let curvature = work.model.curvature(i).abs();
-            gains[i] = if force < distance * curvature {
-                force / curvature
-            } else {
-                distance
-            };
-            gain += gains[i];
-            relative[i] = r.abs() / (scale + curvature * size);
-            if distance < relative[i] * scale * size {
-                relative[i] = distance / (scale * size);
-            }
-        }
-        for m in 0..work.model.m {
-            let (dual, remaining, used) = (polish.dual[m], query.remaining[m], work.model.usage[m]);
-            solution.duals[m] = dual;
-            if dual > 0.0 && work.barrier.live[m] {
-                let rounding = 8.0 * f64::EPSILON * (remaining.abs() + used.abs());
-                gain += dual * (remaining - used - rounding).max(0.0);
-            }
-        }
-        let mut residual = if gain > 0.0 { gain / worth } else { 0.0 };
-        for i in 0..work.model.d {
-            // A gradient that vanishes with the action stays as large as its terms down to the last digit. A NaN counts.
-            let negligible = gains[i] <= NEGLIGIBLE_GAIN * worth || relative[i] <= residual;
-            if !negligible {
-                residual = relative[i];
-            }
-        }
-        if residual.is_finite() {
-            residual
-        } else {
-            f64::INFINITY
         }
     }
 }

@@ -14,6 +14,7 @@ mod model;
 mod options;
 mod pin;
 mod polish;
+mod settle;
 
 pub use closed_form::FairnessLayer;
 pub use differentiate::Jacobians;

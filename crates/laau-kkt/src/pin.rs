@@ -31,6 +31,8 @@ impl InteriorPoint {
             if !self.work.barrier.live[row] {
                 if self.falls(row) {
                     falling = true;
+                } else if self.work.slack[row] > 0.0 && self.starts_flat(query, row) {
+                    self.work.barrier.live[row] = true;
                 } else {
                     self.pin_users(query, row);
                 }
@@ -48,26 +50,64 @@ impl InteriorPoint {
         (0..d).any(|i| jacobian[i] < 0.0 && self.work.barrier.free[i] != 0.0)
     }
 
-    /// Pins the actions that use a budget.
+    /// Whether usage starts flat in some action that may move, and rises later: a slack of the last digits is then far from
+    /// nothing, since what `x²` may use is the square of what `x` may rise to.
+    fn starts_flat(&mut self, query: Query<'_>, row: usize) -> bool {
+        let work = &mut self.work;
+        let d = work.model.d;
+        if work.model.structure.affine_usage {
+            return false;
+        }
+        let (lower, upper) = (self.problem.lower(), self.problem.upper());
+        for i in 0..d {
+            let flat = work.barrier.free[i] != 0.0 && work.model.jacobian[row * d + i] == 0.0;
+            work.scratch[i] = if flat { upper[i] } else { lower[i] };
+        }
+        work.model.begin(&*self.problem, query, &work.scratch);
+        let rises = |i: usize| work.scratch[i] > lower[i] && work.model.jacobian[row * d + i] > 0.0;
+        let rises = (0..d).any(rises);
+        work.model.begin(&*self.problem, query, lower);
+        rises
+    }
+
+    /// Pins the actions that use a budget: those in which usage rises at once, or later on.
+    ///
+    /// What an action uses beside what others use may be lost in rounding, so the derivative at its upper bound tells
+    /// whether a usage that starts flat grows at all. One that cannot use up its part of the slack is left alone.
     fn pin_users(&mut self, query: Query<'_>, row: usize) {
         let work = &mut self.work;
         let d = work.model.d;
         let (lower, upper) = (self.problem.lower(), self.problem.upper());
-        work.scratch.copy_from_slice(lower);
         let at_corner = query.remaining[row] - work.slack[row];
+        let part = work.slack[row].max(0.0) / d as f64;
         for i in 0..d {
-            let mut uses = work.model.jacobian[row * d + i] > 0.0;
-            if !uses && !work.model.structure.affine_usage {
-                // Usage may start flat and still grow.
-                work.scratch[i] = upper[i];
-                work.model.evaluate_usage(&*self.problem, query, &work.scratch);
-                work.scratch[i] = lower[i];
-                uses = work.model.usage[row] > at_corner;
+            work.scratch[i] = work.model.jacobian[row * d + i];
+            if work.scratch[i] > 0.0 {
+                work.barrier.free[i] = 0.0;
             }
+        }
+        if work.model.structure.affine_usage {
+            return;
+        }
+        work.p.copy_from_slice(lower);
+        for i in 0..d {
+            if work.barrier.free[i] == 0.0 {
+                continue;
+            }
+            work.p[i] = upper[i];
+            let uses = if work.scratch[i] < 0.0 {
+                work.model.evaluate_usage(&*self.problem, query, &work.p);
+                work.model.usage[row] > at_corner
+            } else {
+                work.model.begin(&*self.problem, query, &work.p);
+                work.model.jacobian[row * d + i] * (upper[i] - lower[i]) > part
+            };
+            work.p[i] = lower[i];
             if uses {
                 work.barrier.free[i] = 0.0;
             }
         }
+        work.model.begin(&*self.problem, query, lower);
     }
 
     /// Raises the actions in which a used-up budget falls, one by one, half as far as they can go. A budget that has room

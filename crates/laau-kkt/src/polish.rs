@@ -8,12 +8,14 @@
 use laau_core::{Query, SmoothProblem};
 
 use crate::active_set::{ActiveSet, Bound, Failure, System};
-use crate::barrier::Barrier;
+use crate::barrier::{Barrier, beyond_rounding};
 use crate::model::Model;
 use crate::options::Options;
 
 /// Newton steps before the guess counts as wrong.
 const STEPS: u32 = 12;
+/// Steps after which what rounding leaves of a usage is left alone: they would have settled otherwise.
+const PATIENT_STEPS: u32 = 6;
 /// A step this small, relative to the action, is the last one: the next would be its square.
 const LAST_STEP: f64 = 1e-8;
 /// A step that ends this near to a bound, relative to where it began, ends on it. Where the gradient vanishes with the
@@ -86,7 +88,7 @@ impl Polish {
             if !self.factorise(model, system, query, lower, options) {
                 return false;
             }
-            let step = self.newton(model, system, query, (lower, upper));
+            let step = self.newton(model, system, query, (lower, upper), &barrier.noise);
             if !step.is_finite() {
                 return false;
             }
@@ -152,16 +154,7 @@ impl Polish {
         lower: &[f64],
         options: &Options,
     ) -> bool {
-        for i in 0..model.d {
-            let size = self.x[i].abs() + (self.x[i] - lower[i]);
-            let scale = self.scale[i] / size;
-            let ridge = RIDGE * scale.max(model.curvature(i));
-            self.ridge[i] = if ridge.is_finite() && ridge > 0.0 {
-                ridge
-            } else {
-                1.0
-            };
-        }
+        self.update_ridge(model, lower);
         let mut strengthened = false;
         loop {
             match system.eliminate(model, &self.set, Some(&self.ridge), None, options.rank_tolerance) {
@@ -184,6 +177,49 @@ impl Polish {
                 Err(Failure::Hessian) => return false,
             }
         }
+    }
+
+    fn update_ridge(&mut self, model: &Model, lower: &[f64]) {
+        for i in 0..model.d {
+            let size = self.x[i].abs() + (self.x[i] - lower[i]);
+            let scale = self.scale[i] / size;
+            let ridge = RIDGE * scale.max(model.curvature(i));
+            self.ridge[i] = if ridge.is_finite() && ridge > 0.0 {
+                ridge
+            } else {
+                1.0
+            };
+        }
+    }
+
+    /// Fits the duals to a point that was moved by rounding and stays where it is now: where an action uses next to nothing
+    /// of a budget, the last digits of that budget are many of its own. The model holds the derivatives.
+    pub(crate) fn reprice(
+        &mut self,
+        model: &Model,
+        system: &mut System,
+        query: Query<'_>,
+        lower: &[f64],
+        options: &Options,
+    ) -> bool {
+        self.update_ridge(model, lower);
+        let ridge = Some(&self.ridge[..]);
+        if system
+            .eliminate(model, &self.set, ridge, None, options.rank_tolerance)
+            .is_err()
+        {
+            return false;
+        }
+        for i in 0..model.d {
+            self.dx[i] = -self.stationarity[i];
+        }
+        self.d_dual.fill(0.0);
+        system.solve(model, &self.set, &mut self.dx, &mut self.d_dual);
+        for &m in &self.set.budgets {
+            self.dual[m] = (self.dual[m] + self.d_dual[m]).max(0.0);
+        }
+        self.update_stationarity(model, query);
+        true
     }
 
     /// Frees an action from its upper bound for a budget that is violated and that no free action can meet: the one whose
@@ -214,12 +250,16 @@ impl Polish {
         system: &mut System,
         query: Query<'_>,
         (lower, upper): (&[f64], &[f64]),
+        noise: &[f64],
     ) -> f64 {
         for i in 0..model.d {
             self.dx[i] = -self.stationarity[i];
         }
         for m in 0..model.m {
             self.d_dual[m] = query.remaining[m] - model.usage[m];
+            if self.steps > PATIENT_STEPS {
+                self.d_dual[m] = -beyond_rounding(-self.d_dual[m], noise[m]);
+            }
         }
         system.solve(model, &self.set, &mut self.dx, &mut self.d_dual);
         let mut step = 0.0_f64;

@@ -34,6 +34,15 @@ const ROUNDING: f64 = 1e-14;
 /// No product of slack and dual falls below this share of their mean.
 const LEAST_PRODUCT: f64 = 0.05;
 
+/// The barrier stays where it is once it is below this share of where a stage ends, until the residual has followed.
+const AHEAD: f64 = 1e-3;
+/// Steps that the barrier stays, at most, in one query.
+const MOST_HELD: u32 = 20;
+/// A slack is all but gone below this share of what it was at the start.
+const GONE: f64 = 1e-6;
+/// A relative residual above this is not one that rounding left.
+const LAGGING: f64 = 1e-9;
+
 /// The iterate, and memory for its steps.
 #[derive(Debug, Clone)]
 pub(crate) struct Barrier {
@@ -56,6 +65,8 @@ pub(crate) struct Barrier {
     pub(crate) residual: f64,
     pub(crate) iterations: u32,
     products: f64,
+    /// Steps in which the barrier stayed where it was.
+    held: u32,
     kept: kept::Kept,
     /// How far each action is raised before anything else, where the lower corner has no interior but usage falls.
     pub(crate) raise: Vec<f64>,
@@ -65,7 +76,7 @@ pub(crate) struct Barrier {
     excess: Vec<f64>,
     room: Vec<f64>,
     /// What rounding alone leaves of `r_p` where usage is computed.
-    noise: Vec<f64>,
+    pub(crate) noise: Vec<f64>,
     inverse_u: Vec<f64>,
     inverse_v: Vec<f64>,
     /// `D⁻¹` if diagonal.
@@ -104,6 +115,7 @@ impl Barrier {
             residual: 0.0,
             iterations: 0,
             products: 0.0,
+            held: 0,
             kept: kept::Kept::new(d, m),
             raise: of_d(),
             reach: of_d(),
@@ -162,7 +174,7 @@ impl Barrier {
             let (target, reached) = match centre {
                 // The predictor aims at no barrier at all: its second-order terms would lead away from a centre.
                 Some(target) => (target, 0.0),
-                None => (self.centring(reach) * self.product, (1.0 / reach).min(1.0)),
+                None => (self.target(reach, until), (1.0 / reach).min(1.0)),
             };
             let reach = self.correct(model, target, reached);
             let length = (TO_THE_BOUNDARY / reach).min(1.0);
@@ -170,6 +182,26 @@ impl Barrier {
                 break;
             }
         }
+    }
+
+    /// The barrier that a step aims at.
+    #[inline]
+    fn target(&mut self, reach: f64, until: f64) -> f64 {
+        if self.held < MOST_HELD && self.ahead(until) {
+            self.held += 1;
+            return self.product;
+        }
+        self.centring(reach) * self.product
+    }
+
+    /// Whether the barrier is far below where a stage ends, and some slack all but gone, while the first condition is not
+    /// met yet. Where a cost bends sharply its residual falls step by step, and slacks that have no digits left by then
+    /// would be the end of it.
+    fn ahead(&self, until: f64) -> bool {
+        let gone = |row: usize| self.live[row] && self.s[row] <= GONE * self.room[row];
+        self.product <= AHEAD * until * self.start
+            && self.residual > until.max(LAGGING)
+            && (0..self.s.len()).any(gone)
     }
 
     /// How much the slack of a budget changes with its dual: `J D⁻¹ Jᵀ` from the last factorisation.
@@ -216,8 +248,7 @@ impl Barrier {
         self.residual = largest / scale;
         if !model.structure.affine_usage {
             for row in 0..model.m {
-                let excess = self.excess[row].abs() - self.noise[row];
-                self.residual = larger(self.residual, excess / self.room[row]);
+                self.residual = larger(self.residual, self.excess[row].abs() / self.room[row]);
             }
         }
     }
@@ -308,7 +339,8 @@ impl Barrier {
             if self.live[row] {
                 self.s[row] += length * self.ds[row];
                 if !model.structure.affine_usage {
-                    self.excess[row] = model.usage[row] + self.s[row] - query.remaining[row];
+                    let excess = model.usage[row] + self.s[row] - query.remaining[row];
+                    self.excess[row] = beyond_rounding(excess, self.noise[row]);
                 }
                 self.dual[row] += length * self.d_dual[row];
                 total += self.s[row] * self.dual[row];
@@ -318,6 +350,17 @@ impl Barrier {
         self.recentre();
         model.evaluate(problem, query, &self.x);
         true
+    }
+}
+
+/// What of an excess is not rounding: nothing from `−2 noise` to 0, else the way to the middle of that. A Newton step that
+/// follows the rounding of a large usage throws an action about that uses next to nothing.
+#[inline]
+pub(crate) fn beyond_rounding(excess: f64, noise: f64) -> f64 {
+    if excess <= 0.0 && excess >= -2.0 * noise {
+        0.0
+    } else {
+        excess + noise
     }
 }
 

@@ -12,6 +12,8 @@ const KEPT: f64 = 0.1;
 /// What a start that is not inside is cut by, for the actions that use at least this share of the most that one uses.
 const CUT: f64 = 0.25;
 const OF_THE_MOST: f64 = 0.1;
+/// Rounding counts for no more than this share of a slack.
+const NOISE_OF_ROOM: f64 = 0.1;
 /// Cuts before the start is taken as it is: a hundred decades for each of several actions.
 const MOST_CUTS: usize = 1000;
 
@@ -100,7 +102,8 @@ impl Barrier {
         self.excess.fill(0.0);
         self.room.copy_from_slice(&self.s);
         for row in 0..m {
-            self.noise[row] = 4.0 * f64::EPSILON * query.remaining[row].abs();
+            let noise = 4.0 * f64::EPSILON * query.remaining[row].abs();
+            self.noise[row] = noise.min(NOISE_OF_ROOM * self.room[row]);
         }
         let count = self.products.max(1.0);
         self.product = (work / count).max(f64::MIN_POSITIVE.sqrt());
@@ -120,6 +123,7 @@ impl Barrier {
         self.solved.fill(0.0);
         self.residual = f64::INFINITY;
         self.iterations = 0;
+        self.held = 0;
         self.kept.forget();
     }
 

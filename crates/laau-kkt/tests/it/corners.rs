@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use laau_core::problems::{LogUtility, PowerProvisioning, WeightedFairness, Wireless};
 use laau_core::{
-    Differentiate, Exactness, Gradients, Input, Query, SmoothProblem, Solutions, Status, StepSolver,
+    Differentiate, Dimensions, Dual, Exactness, Functions, Gradients, Input, Number, Query, SmoothProblem,
+    Solutions, Status, StepSolver, Structure,
 };
 use laau_kkt::{FairnessLayer, InteriorPoint, Options};
 
@@ -130,6 +131,9 @@ fn where_nothing_is_worth_anything_both_layers_take_the_lower_bound() {
     let (action, ..) = answer(&mut solver(problem), query);
     assert_eq!(action[0], 0.1);
     assert!((action[1] - 2.9).abs() < 1e-12);
+    // Not a price either, and a usage that starts flat.
+    let boxes: [&[f64]; 3] = [&[0.0], &[20.0], &[1.0]];
+    assert_eq!(Falling::new(true, boxes).solved(&[0.0], &[6.0]), [0.0]);
 }
 
 #[test]
@@ -159,4 +163,219 @@ fn a_context_outside_the_domain_is_named_by_its_index() {
         };
         assert_eq!(solutions.row(0).status, expected);
     }
+}
+
+/// Costs that fall, `Σ exp(−c x / upper)` or a softplus of `c − x` a tenth of the box wide, and usage `½ A x²` or `A x`.
+#[derive(Debug, Clone)]
+struct Falling {
+    squared: bool,
+    lower: Vec<f64>,
+    upper: Vec<f64>,
+    matrix: Vec<f64>,
+    weights: Vec<f64>,
+}
+
+impl Functions for Falling {
+    fn name(&self) -> &'static str {
+        "falling"
+    }
+    fn dimensions(&self) -> Dimensions {
+        let d = self.lower.len();
+        Dimensions {
+            actions: d,
+            budgets: self.matrix.len() / d,
+            context: d,
+        }
+    }
+    fn lower(&self) -> &[f64] {
+        &self.lower
+    }
+    fn upper(&self) -> &[f64] {
+        &self.upper
+    }
+    fn cost<T: Number>(&self, action: &[T], context: &[T]) -> T {
+        let mut sum = T::from(0.0);
+        for (i, (&x, &c)) in action.iter().zip(context).enumerate() {
+            let (w, upper) = (self.weights[i], self.upper[i]);
+            sum += if self.squared {
+                (-(c * x) / upper).exp() * w
+            } else {
+                let s = 0.1 * (upper - self.lower[i]).max(1e-3 * upper);
+                let t = (c - x) / s;
+                let soft = if t.re() > 0.0 {
+                    t + (-t).exp().ln_1p()
+                } else {
+                    t.exp().ln_1p()
+                };
+                soft * (w * s) + x * x * (0.5e-4 * w / s)
+            };
+        }
+        sum
+    }
+    fn usage<T: Number>(&self, action: &[T], _: &[T], out: &mut [T]) {
+        for (row, out) in self.matrix.chunks_exact(action.len()).zip(out) {
+            *out = T::from(0.0);
+            for (&x, &a) in action.iter().zip(row) {
+                *out += if self.squared { x * x * (0.5 * a) } else { x * a };
+            }
+        }
+    }
+    fn least_usage(&self, out: &mut [f64]) {
+        self.usage(&self.lower, &self.lower, out);
+    }
+    fn structure(&self) -> Structure {
+        Structure {
+            diagonal_hessian: true,
+            affine_usage: !self.squared,
+        }
+    }
+}
+
+impl Falling {
+    fn new(squared: bool, [lower, upper, matrix]: [&[f64]; 3]) -> Self {
+        Self {
+            squared,
+            lower: lower.to_vec(),
+            upper: upper.to_vec(),
+            matrix: matrix.to_vec(),
+            weights: vec![1.0; lower.len()],
+        }
+    }
+
+    /// The action, which is solved and payable.
+    fn solved(&self, context: &[f64], remaining: &[f64]) -> Vec<f64> {
+        let mut layer = solver(Dual::new(self.clone()).unwrap());
+        let query = Query {
+            context,
+            multiplier: &vec![0.0; remaining.len()],
+            remaining,
+        };
+        let action = answer(&mut layer, query).0;
+        let mut usage = vec![0.0; remaining.len()];
+        layer.problem().usage(&action, context, &mut usage);
+        assert!(
+            usage.iter().zip(remaining).all(|(used, b)| used <= b),
+            "{usage:?}"
+        );
+        action
+    }
+}
+
+#[test]
+fn what_is_lost_in_rounding_is_used_all_the_same() {
+    // Beside 4.5e20 nobody sees what an action of at most 1 uses; the action without width has a worth but no say.
+    let boxes: [&[f64]; 3] = [&[0.0, 1.0, 3e10], &[1.0, 1.0, 9e11], &[1.0; 3]];
+    let action = Falling::new(true, boxes).solved(&[10.0, 1.0, 0.0], &[4.5e20]);
+    assert_eq!(action, [0.0, 1.0, 3e10]);
+    // A slack of two roundings, of which one action uses nothing worth mentioning.
+    let boxes: [&[f64]; 3] = [&[0.0, 1.0, 3e9], &[1.0, 200.0, 4e10], &[1.0; 3]];
+    let action = Falling::new(true, boxes).solved(&[1.0, 10.0, 0.0], &[4.500_000_000_000_001e18]);
+    assert_eq!(action[2], 3e9);
+}
+
+#[test]
+fn a_slack_of_a_few_roundings_is_used_where_usage_starts_flat() {
+    for share in [4e-15, 1e-14, 4e-14, 1e-12, 1e-9] {
+        let remaining = 0.5 * (1.0 + share);
+        let best = f64::sqrt(2.0 * (remaining - 0.5));
+        let boxes: [&[f64]; 3] = [&[0.0, 1.0], &[1.0, 1.0], &[1.0, 1.0]];
+        let action = Falling::new(true, boxes).solved(&[7.0, 0.0], &[remaining]);
+        // Usage is known to a rounding of 1.
+        let off = (action[0] / best).powi(2) - 1.0;
+        assert!(
+            off.abs() <= 1e-9 + 8.0 * f64::EPSILON / share,
+            "{share}: {action:?}, {best}"
+        );
+    }
+}
+
+#[test]
+fn the_rounding_of_a_large_usage_does_not_throw_a_small_one_about() {
+    let lower = 0.5 * 0.12 * 8.7 * 8.7;
+    for digits in 1..40 {
+        let remaining = lower * (1.0 + 1e-14 * f64::from(digits));
+        let boxes: [&[f64]; 3] = [&[8.7, 0.0], &[200.0, 1.0], &[0.12, 1.0]];
+        let action = Falling::new(true, boxes).solved(&[0.0, 1.0], &[remaining]);
+        assert!(action[0] - 8.7 <= 1e-12, "{digits}: {action:?}");
+    }
+    // Linear usage: 0.008 beside 4e8.
+    let boxes: [&[f64]; 3] = [
+        &[0.0, 3e6, 3e6, 4e6],
+        &[1.0, 1e7, 3e7, 4e6],
+        &[
+            1.0,
+            38.578_804_472_200_53,
+            59.007_977_085_238_95,
+            27.041_760_495_257_712,
+        ],
+    ];
+    let action = Falling::new(false, boxes).solved(&[0.0; 4], &[400_927_386.661_156_36]);
+    assert_eq!(action[1..], [3e6, 3e6, 4e6]);
+}
+
+#[test]
+fn a_vertex_where_too_many_constraints_meet_is_solved() {
+    let boxes: [&[f64]; 3] = [&[1.0, 0.0], &[9e7, 1.0], &[1.0, 0.0, 1.0, 8.0]];
+    let action = Falling::new(false, boxes).solved(&[0.0, 0.0], &[2.0, 2.0]);
+    assert!((action[0] - 2.0).abs() <= 1e-12, "{action:?}");
+    assert_eq!(action[1], 0.0);
+    // Two curved budgets that leave the same to the last digits of one of them.
+    let boxes: [&[f64]; 3] = [&[0.0, 1.0], &[1.0, 1.0], &[1.8, 1.8, 36.0, 1.8]];
+    let action = Falling::new(true, boxes).solved(&[1.0, 0.0], &[0.900_000_000_05, 0.900_000_001]);
+    assert!((action[0] - 7.453_56e-6).abs() < 1e-10, "{action:?}");
+}
+
+#[test]
+fn a_sharp_bend_in_one_action_does_not_outlast_the_slack_of_the_budget() {
+    let problem = Falling {
+        squared: false,
+        lower: vec![0.0, 0.2, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0],
+        upper: vec![
+            610.883_423_806_725_2,
+            1.0,
+            0.938_701_374_631_080_6,
+            40.0,
+            0.99,
+            5e-7,
+            3.2,
+            2.245_896_455_019_624_3,
+            5.593_521_385_357_322,
+        ],
+        matrix: vec![
+            5.092_539_843_588_497,
+            14.743_825_658_783_647,
+            2.586_373_033_806_297,
+            7.684_504_110_498_879,
+            10.0,
+            0.0,
+            13.139_472_763_841_637,
+            1.0,
+            11.170_719_939_909_356,
+        ],
+        weights: vec![
+            9.402_717_303_781_39,
+            8.822_553_173_797_845,
+            1.847_022_858_149_947_3,
+            13.0,
+            2.062_768_598_982_039,
+            3.953_632_747_242_863,
+            12.084_039_016_865_832,
+            3.361_258_791_799_041,
+            9.338_045_206_425_116,
+        ],
+    };
+    let context = [
+        602.201_118_976_876_3,
+        1.667_452_724_097_833,
+        1.131_803_467_412_587_2,
+        30.474_002_578_114_078,
+        0.429_848_064_536_333_5,
+        4.791_242_676_157_274e-8,
+        0.0,
+        0.0,
+        0.0,
+    ];
+    let action = problem.solved(&context, &[1_382.662_750_125_286_3]);
+    // The action without usage is where its own derivative vanishes, far inside its box.
+    assert!(action[5] > 1e-7 && action[5] < 5e-7, "{action:?}");
 }
