@@ -29,7 +29,7 @@ pub(crate) struct LearnArgs {
     /// The episodes, in the order in which they come
     #[arg(long, value_name = "FILE")]
     episodes: PathBuf,
-    /// A model to begin with; without one, a cold start with the keys of [model]
+    /// A model to begin with; without one, a cold start with the keys of `[model]`
     #[arg(long, value_name = "FILE")]
     model: Option<PathBuf>,
     /// Writes the model as it is after the last round

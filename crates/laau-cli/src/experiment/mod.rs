@@ -35,7 +35,7 @@ pub(crate) struct ExperimentArgs {
     /// Seeds of data, weights and shuffles
     #[arg(long, value_delimiter = ',', default_value = "0,1,2")]
     seeds: Vec<u64>,
-    /// The small sizes of the file's [quick] section
+    /// The small sizes of the file's section `[quick]`
     #[arg(long)]
     quick: bool,
     /// Azure VM readings instead of the embedded workload: a file, or a pattern in quotes
