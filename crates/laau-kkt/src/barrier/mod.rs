@@ -272,7 +272,14 @@ impl Barrier {
         }
         for row in 0..self.s.len() {
             if self.live[row] && self.s[row] * self.dual[row] < least {
-                self.dual[row] = least / self.s[row];
+                if self.s[row] < GONE * self.room[row] {
+                    // The budget is active: its dual has found its place in the first condition, its slack gives way.
+                    let slack = least / self.dual[row];
+                    self.excess[row] += slack - self.s[row];
+                    self.s[row] = slack;
+                } else {
+                    self.dual[row] = least / self.s[row];
+                }
             }
         }
     }
@@ -338,7 +345,9 @@ impl Barrier {
         for row in 0..model.m {
             if self.live[row] {
                 self.s[row] += length * self.ds[row];
-                if !model.structure.affine_usage {
+                if model.structure.affine_usage {
+                    self.excess[row] *= 1.0 - length;
+                } else {
                     let excess = model.usage[row] + self.s[row] - query.remaining[row];
                     self.excess[row] = beyond_rounding(excess, self.noise[row]);
                 }

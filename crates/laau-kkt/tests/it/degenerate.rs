@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use laau_core::problems::LogUtility;
-use laau_core::{Query, SolutionRef, Solutions, Status, StepSolver};
+use laau_core::{
+    Dimensions, Dual, Functions, Number, Query, SolutionRef, Solutions, Status, StepSolver, Structure,
+};
 use laau_kkt::{InteriorPoint, Options};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -273,4 +275,114 @@ fn duplicate_and_zero_rows_are_solved() {
 #[test]
 fn wide_boxes_and_all_scales_are_solved() {
     every_instance_is_solved("wide boxes", wide_boxes);
+}
+
+/// Cost `Σ ½ w x² − c x` and usage `Σ a (x − t)²` with `t` at 0.3 of the box: one action of tens of millions beside ordinary ones.
+struct Valley {
+    lower: [f64; 14],
+    upper: [f64; 14],
+    matrix: [f64; 14],
+    weights: [f64; 14],
+}
+
+impl Functions for Valley {
+    fn name(&self) -> &'static str {
+        "valley"
+    }
+    fn dimensions(&self) -> Dimensions {
+        Dimensions {
+            actions: 14,
+            budgets: 1,
+            context: 14,
+        }
+    }
+    fn lower(&self) -> &[f64] {
+        &self.lower
+    }
+    fn upper(&self) -> &[f64] {
+        &self.upper
+    }
+    fn cost<T: Number>(&self, action: &[T], context: &[T]) -> T {
+        let mut sum = T::from(0.0);
+        for (i, (&x, &c)) in action.iter().zip(context).enumerate() {
+            sum += (x * (0.5 * self.weights[i]) - c) * x;
+        }
+        sum
+    }
+    fn usage<T: Number>(&self, action: &[T], _: &[T], out: &mut [T]) {
+        out[0] = T::from(0.0);
+        for (i, &x) in action.iter().enumerate() {
+            let off = x - (self.lower[i] + 0.3 * (self.upper[i] - self.lower[i]));
+            out[0] += off * off * self.matrix[i];
+        }
+    }
+    fn least_usage(&self, out: &mut [f64]) {
+        self.usage(&self.lower, &self.lower, out);
+    }
+    fn structure(&self) -> Structure {
+        Structure {
+            diagonal_hessian: true,
+            affine_usage: false,
+        }
+    }
+}
+
+#[test]
+fn the_dual_of_a_budget_keeps_its_digits_when_its_slack_runs_ahead() {
+    let problem = Valley {
+        lower: [
+            -0.3338, 0.0, 0.0, 1.0, 0.0, 0.0, 0.3, 0.0, 0.2, 0.2538, -0.3338, 0.0, 0.0, 0.0,
+        ],
+        upper: [
+            -0.3338,
+            13.0,
+            8.189,
+            11.1,
+            51_590_000.0,
+            9.716,
+            0.81,
+            30.0,
+            5.363,
+            1.517,
+            7.212,
+            10.73,
+            1.842,
+            0.000_130_5,
+        ],
+        matrix: [
+            0.0, 0.0, 0.082_66, 0.065_03, 0.2286, 0.1184, 0.236, 0.193, 0.082_91, 0.1709, 0.2008, 0.072_93,
+            0.0, 0.0957,
+        ],
+        weights: [
+            1.0, 0.4186, 0.497, 0.4663, 0.463, 0.2917, 0.1203, 0.1826, 0.2203, 0.1308, 0.2673, 0.2814,
+            0.1938, 0.1732,
+        ],
+    };
+    let mut solver = InteriorPoint::new(Arc::new(Dual::new(problem).unwrap()), Options::default()).unwrap();
+    let mut solutions = Solutions::new(solver.problem().dimensions(), 1);
+    let query = Query {
+        context: &[
+            0.0,
+            1.295,
+            1.96,
+            6.153,
+            27_010_000.0,
+            0.2791,
+            0.1038,
+            0.0,
+            1.169,
+            0.0,
+            0.0,
+            0.0,
+            0.1402,
+            1.248e-5,
+        ],
+        multiplier: &[0.039_33],
+        remaining: &[162_522_572_456_117.8],
+    };
+    solver.solve(query, solutions.row_mut(0)).unwrap();
+    let row = solutions.row(0);
+    assert!(row.status.is_solved(), "{}", row.status);
+    // An action that uses nothing is where its own cost is least.
+    assert!((row.action[1] - 1.295 / 0.4186).abs() < 1e-8, "{:?}", row.action);
 }
