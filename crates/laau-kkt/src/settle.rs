@@ -93,14 +93,22 @@ impl InteriorPoint {
         } = &mut self.work;
         before.copy_from_slice(&polish.dual);
         if polish.reprice(model, system, query, self.problem.lower(), &self.options) {
+            // The curvature that the residual is measured by is that of the duals it is measured at.
+            model.evaluate_hessian(&*self.problem, query, &polish.x, &polish.dual);
             let repriced = self.finish(query, solution);
             if repriced < residual {
                 return repriced;
             }
         }
-        let work = &mut self.work;
-        work.polish.dual.copy_from_slice(&work.q);
-        work.polish.update_stationarity(&work.model, query);
+        let Workspace {
+            model,
+            polish,
+            q: before,
+            ..
+        } = &mut self.work;
+        polish.dual.copy_from_slice(before);
+        polish.update_stationarity(model, query);
+        model.evaluate_hessian(&*self.problem, query, &polish.x, &polish.dual);
         self.finish(query, solution)
     }
 

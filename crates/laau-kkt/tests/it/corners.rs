@@ -173,6 +173,8 @@ struct Falling {
     upper: Vec<f64>,
     matrix: Vec<f64>,
     weights: Vec<f64>,
+    /// What all usage is multiplied with.
+    factor: f64,
 }
 
 impl Functions for Falling {
@@ -198,7 +200,8 @@ impl Functions for Falling {
         for (i, (&x, &c)) in action.iter().zip(context).enumerate() {
             let (w, upper) = (self.weights[i], self.upper[i]);
             sum += if self.squared {
-                (-(c * x) / upper).exp() * w
+                let unit = if upper > 0.0 { upper } else { 1.0 };
+                (-(c * x) / unit).exp() * w
             } else {
                 let s = 0.1 * (upper - self.lower[i]).max(1e-3 * upper);
                 let t = (c - x) / s;
@@ -218,6 +221,7 @@ impl Functions for Falling {
             for (&x, &a) in action.iter().zip(row) {
                 *out += if self.squared { x * x * (0.5 * a) } else { x * a };
             }
+            *out *= T::from(self.factor);
         }
     }
     fn least_usage(&self, out: &mut [f64]) {
@@ -239,6 +243,7 @@ impl Falling {
             upper: upper.to_vec(),
             matrix: matrix.to_vec(),
             weights: vec![1.0; lower.len()],
+            factor: 1.0,
         }
     }
 
@@ -328,6 +333,7 @@ fn a_vertex_where_too_many_constraints_meet_is_solved() {
 #[test]
 fn a_sharp_bend_in_one_action_does_not_outlast_the_slack_of_the_budget() {
     let problem = Falling {
+        factor: 1.0,
         squared: false,
         lower: vec![0.0, 0.2, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0],
         upper: vec![
@@ -378,4 +384,29 @@ fn a_sharp_bend_in_one_action_does_not_outlast_the_slack_of_the_budget() {
     let action = problem.solved(&context, &[1_382.662_750_125_286_3]);
     // The action without usage is where its own derivative vanishes, far inside its box.
     assert!(action[5] > 1e-7 && action[5] < 5e-7, "{action:?}");
+}
+
+#[test]
+fn a_residual_is_measured_by_the_curvature_of_its_own_duals() {
+    // A dual of 1e-26 beside a usage of 1e22: a wrong one is not hidden by the curvature of one before it.
+    let boxes: [&[f64]; 3] = [&[0.0; 3], &[0.0, 1.0, 2e11], &[0.0, 0.4, 1.0, 0.0, 0.1, 0.0]];
+    let mut problem = Falling::new(true, boxes);
+    problem.factor = 1.2;
+    let mut layer = solver(Dual::new(problem).unwrap());
+    let mut solutions = Solutions::new(layer.problem().dimensions(), 1);
+    let query = Query {
+        context: &[1.0, 0.0, 10.0],
+        multiplier: &[0.0, 0.0],
+        remaining: &[2.399_999_992_8e22, 0.06],
+    };
+    layer.solve(query, solutions.row_mut(0)).unwrap();
+    let row = solutions.row(0);
+    assert!(row.status.is_solved(), "{}", row.status);
+    let x = row.action[2];
+    let dual = 10.0 / 2e11 * (-10.0 * x / 2e11).exp() / (1.2 * x);
+    assert!(
+        (row.duals[0] / dual - 1.0).abs() < 1e-6,
+        "{:?}, {dual}",
+        row.duals
+    );
 }
