@@ -87,6 +87,15 @@ pub(crate) struct Workspace {
     pub(crate) mixed: Vec<f64>,
 }
 
+impl Workspace {
+    /// How many of the candidates there are: the lower corner is one only where nothing is worth anything. Elsewhere it would
+    /// pass for actions that weigh next to nothing beside others, and have optima of their own.
+    fn candidates(&self) -> usize {
+        let worthless = self.barrier.start <= f64::MIN_POSITIVE.sqrt();
+        CANDIDATES.len() - usize::from(!worthless)
+    }
+}
+
 impl InteriorPoint {
     /// A solver with a workspace of its own.
     ///
@@ -183,10 +192,10 @@ impl InteriorPoint {
             polishing += polish.steps;
             let iterations = barrier.iterations + polishing;
             let last = until <= LAST_STAGE || iterations >= self.options.max_iterations;
+            let (first, end) = (usize::from(!settled), self.work.candidates());
             let candidates = match (settled, until <= INTERIOR_STAGE || last) {
-                (true, true) => &CANDIDATES[..],
+                (_, true) => &CANDIDATES[first..end],
                 (true, false) => &CANDIDATES[..1],
-                (false, true) => &CANDIDATES[1..],
                 (false, false) => &[],
             };
             for &candidate in candidates {

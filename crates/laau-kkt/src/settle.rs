@@ -35,9 +35,9 @@ pub(crate) const CANDIDATES: [Candidate; 6] = {
     }
     [
         Candidate::Polished,
-        interior(true, false),
         interior(false, false),
         interior(false, true),
+        interior(true, false),
         interior(true, true),
         Candidate::LowerCorner,
     ]

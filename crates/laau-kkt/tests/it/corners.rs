@@ -410,3 +410,18 @@ fn a_residual_is_measured_by_the_curvature_of_its_own_duals() {
         row.duals
     );
 }
+
+#[test]
+fn an_action_that_weighs_nothing_beside_another_has_its_own_optimum() {
+    let boxes: [&[f64]; 3] = [&[0.0, 4e6], &[2e8, 1e8], &[1.0, 1.0]];
+    let mut problem = Falling::new(true, boxes);
+    problem.factor = 1.5;
+    let query = Query {
+        context: &[1.0, 1.0],
+        multiplier: &[1.0],
+        remaining: &[3.75e16],
+    };
+    let (action, _, exactness) = answer(&mut solver(Dual::new(problem).unwrap()), query);
+    assert!((action[0] * 1.5 * 2e8 - 1.0).abs() < 1e-6, "{action:?}");
+    assert_eq!((action[1], exactness), (4e6, Exactness::Exact));
+}
