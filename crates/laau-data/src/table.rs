@@ -18,7 +18,7 @@ use crate::trace::{Irregular, Order, Readings, Step, Trace, ValueColumn, expand}
 /// | `header` | true | whether CSV files begin with a header; without one, columns are called `1`, `2`, … |
 /// | `series` | `series` | the column that names the series |
 /// | `time` | `time` | the column of times, whole numbers |
-/// | `values` | [`value`] | the columns of values |
+/// | `values` | `value` | the columns of values |
 /// | `step` | the first distance seen | distance in time of two readings of a series |
 /// | `irregular` | error | what a distance that is no multiple of a given step means: error or gap |
 /// | `sort` | false | sort by time in memory, for tables in another order; the table must fit there |

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use laau_core::problems::{LogUtility, VmAllocation};
-use laau_core::{Differentiate, Episodes, Problem, StepSolver};
+use laau_core::{
+    Differentiate, Episodes, Error, Exactness, GradientMut, Problem, Query, SmoothProblem, SolutionMut,
+    SolutionRef, Status, StepSolver,
+};
 use laau_kkt::{InteriorPoint, Options};
 use laau_net::{EngineKind, ModelSpec, Phase, Statistics, Training};
 use rand::{RngExt, SeedableRng};
@@ -60,27 +63,69 @@ fn training_does_not_abort_when_budgets_are_used_up() {
     }
 }
 
+/// A layer that never reaches its tolerance.
+#[derive(Clone)]
+struct Short(InteriorPoint);
+
+impl StepSolver for Short {
+    fn problem(&self) -> &dyn SmoothProblem {
+        self.0.problem()
+    }
+
+    fn solve(&mut self, query: Query<'_>, solution: SolutionMut<'_>) -> Result<(), Error> {
+        let status = solution.status;
+        let inner = SolutionMut {
+            status: &mut *status,
+            ..solution
+        };
+        self.0.solve(query, inner)?;
+        if status.is_solved() {
+            *status = Status::NotConverged {
+                iterations: 1,
+                residual: 1e-3,
+            };
+        }
+        Ok(())
+    }
+}
+
+impl Differentiate for Short {
+    fn pullback(
+        &mut self,
+        query: Query<'_>,
+        solution: SolutionRef<'_>,
+        upstream: &[f64],
+        gradient: GradientMut<'_>,
+    ) -> Result<Exactness, Error> {
+        self.0.pullback(query, solution, upstream, gradient)
+    }
+
+    fn fork(&self) -> Box<dyn Differentiate> {
+        Box::new(self.clone())
+    }
+}
+
 #[test]
 fn a_layer_short_of_its_tolerance_is_played_flagged_and_counted() {
     let mut rng = ChaCha8Rng::seed_from_u64(3);
     let (train, validation) = (episodes(20, 10, &mut rng), episodes(10, 10, &mut rng));
-    // No query is solved to this tolerance, but every answer is feasible.
-    let options = Options {
-        tolerance: 1e-19,
-        ..Options::default()
-    };
-    let layer: Box<dyn Differentiate> = Box::new(InteriorPoint::new(problem(), options).unwrap());
+    let solver = InteriorPoint::new(problem(), Options::default()).unwrap();
+    let layer: Box<dyn Differentiate> = Box::new(Short(solver));
     for engine in [EngineKind::Fused, EngineKind::Candle] {
         let mut model = model(ModelSpec::paper(layer.problem(), 10), &*layer, &train, 1);
         let trainer = training(2, 1, engine).check().unwrap();
         let trained = trainer
             .run(&mut model, &*layer, &train, Some(&validation), &mut ())
             .unwrap();
-        assert!(trained.summary.gradients.approximate > 0, "{engine:?}");
+        let counts = trained.summary.gradients;
+        assert!(
+            counts.approximate > 0 && counts.exact == 0,
+            "{engine:?}: {counts:?}"
+        );
         let rollouts = play(&model, &*layer, &validation);
         let sum = |of: fn(&laau_core::Rollout) -> usize| rollouts.iter().map(of).sum::<usize>();
         assert_eq!((sum(|r| r.failures), sum(|r| r.violations)), (0, 0));
-        assert!(sum(|r| r.unconverged) > 0);
+        assert_eq!(sum(|r| r.unconverged), rollouts.len() * 10);
         let problem = problem();
         let lower = rollouts
             .iter()
