@@ -25,7 +25,7 @@ pub(crate) enum Candidate {
     LowerCorner,
 }
 
-/// What may be the solution, in this order.
+/// What may be the solution, in this order: an action a hair off a bound that holds it would have a derivative.
 pub(crate) const CANDIDATES: [Candidate; 6] = {
     const fn interior(onto_bounds: bool, every_dual: bool) -> Candidate {
         Candidate::Interior {
@@ -35,9 +35,9 @@ pub(crate) const CANDIDATES: [Candidate; 6] = {
     }
     [
         Candidate::Polished,
+        interior(true, false),
         interior(false, false),
         interior(false, true),
-        interior(true, false),
         interior(true, true),
         Candidate::LowerCorner,
     ]

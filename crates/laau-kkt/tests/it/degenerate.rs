@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use laau_core::problems::LogUtility;
 use laau_core::{
-    Dimensions, Dual, Functions, Number, Query, SolutionRef, Solutions, Status, StepSolver, Structure,
+    Differentiate, Dimensions, Dual, Exactness, Functions, Gradients, Number, Query, SolutionRef, Solutions,
+    Status, StepSolver, Structure,
 };
 use laau_kkt::{InteriorPoint, Options};
 use rand::{RngExt, SeedableRng};
@@ -277,12 +278,12 @@ fn wide_boxes_and_all_scales_are_solved() {
     every_instance_is_solved("wide boxes", wide_boxes);
 }
 
-/// Cost `Σ ½ w x² − c x` and usage `Σ a (x − t)²` with `t` at 0.3 of the box: one action of tens of millions beside ordinary ones.
+/// Cost `Σ ½ w x² − c x` and usage `Σ a (x − t)²` with `t` at 0.3 of the box: one action of tens of millions beside ordinary ones, say.
 struct Valley {
-    lower: [f64; 14],
-    upper: [f64; 14],
-    matrix: [f64; 14],
-    weights: [f64; 14],
+    lower: Vec<f64>,
+    upper: Vec<f64>,
+    matrix: Vec<f64>,
+    weights: Vec<f64>,
 }
 
 impl Functions for Valley {
@@ -290,10 +291,11 @@ impl Functions for Valley {
         "valley"
     }
     fn dimensions(&self) -> Dimensions {
+        let d = self.lower.len();
         Dimensions {
-            actions: 14,
+            actions: d,
             budgets: 1,
-            context: 14,
+            context: d,
         }
     }
     fn lower(&self) -> &[f64] {
@@ -330,10 +332,10 @@ impl Functions for Valley {
 #[test]
 fn the_dual_of_a_budget_keeps_its_digits_when_its_slack_runs_ahead() {
     let problem = Valley {
-        lower: [
+        lower: vec![
             -0.3338, 0.0, 0.0, 1.0, 0.0, 0.0, 0.3, 0.0, 0.2, 0.2538, -0.3338, 0.0, 0.0, 0.0,
         ],
-        upper: [
+        upper: vec![
             -0.3338,
             13.0,
             8.189,
@@ -349,11 +351,11 @@ fn the_dual_of_a_budget_keeps_its_digits_when_its_slack_runs_ahead() {
             1.842,
             0.000_130_5,
         ],
-        matrix: [
+        matrix: vec![
             0.0, 0.0, 0.082_66, 0.065_03, 0.2286, 0.1184, 0.236, 0.193, 0.082_91, 0.1709, 0.2008, 0.072_93,
             0.0, 0.0957,
         ],
-        weights: [
+        weights: vec![
             1.0, 0.4186, 0.497, 0.4663, 0.463, 0.2917, 0.1203, 0.1826, 0.2203, 0.1308, 0.2673, 0.2814,
             0.1938, 0.1732,
         ],
@@ -385,4 +387,39 @@ fn the_dual_of_a_budget_keeps_its_digits_when_its_slack_runs_ahead() {
     assert!(row.status.is_solved(), "{}", row.status);
     // An action that uses nothing is where its own cost is least.
     assert!((row.action[1] - 1.295 / 0.4186).abs() < 1e-8, "{:?}", row.action);
+}
+
+#[test]
+fn an_action_that_its_budget_holds_has_no_derivative_of_its_own() {
+    let problem = Valley {
+        lower: vec![0.0, 0.0],
+        upper: vec![1.0, 6e-10],
+        matrix: vec![1.0, 0.0],
+        weights: vec![1.0, 1.0],
+    };
+    let mut solver = InteriorPoint::new(Arc::new(Dual::new(problem).unwrap()), Options::default()).unwrap();
+    let dimensions = solver.problem().dimensions();
+    let (mut solutions, mut gradients) = (Solutions::new(dimensions, 1), Gradients::new(dimensions, 1));
+    // All that the lower corner uses; the first action can go to where it uses as much again.
+    let query = Query {
+        context: &[1e8, 4e-10],
+        multiplier: &[0.0],
+        remaining: &[0.09],
+    };
+    solver.solve(query, solutions.row_mut(0)).unwrap();
+    let row = solutions.row(0);
+    assert!(row.status.is_solved(), "{}", row.status);
+    assert!((row.action[0] - 0.6).abs() < 1e-12, "{:?}", row.action);
+    let exactness = solver
+        .pullback(query, row, &[1.0, 1.0], gradients.row_mut(0))
+        .unwrap();
+    if exactness == Exactness::Exact {
+        // The second action is its context; the first does not depend on it.
+        assert!(
+            (gradients.contexts[1] - 1.0).abs() < 1e-6,
+            "{:?}",
+            gradients.contexts
+        );
+        assert!(gradients.contexts[0].abs() < 1e-6, "{:?}", gradients.contexts);
+    }
 }
