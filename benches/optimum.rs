@@ -5,15 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use laau_baselines::{HorizonOptimum, HorizonOptions, Optimum, optimum};
+use laau_baselines::{HorizonOptimum, HorizonOptions, WaterFilling};
 use laau_benches::{fairness_episodes, log_utility, log_utility_episodes, sweep};
+use laau_core::Hindsight as _;
 use laau_core::problems::WeightedFairness;
 
 fn water_filling(criterion: &mut Criterion) {
     for horizon in sweep(&[20, 1000, 100, 10_000], 2) {
         let set = fairness_episodes(1, horizon);
         let mut plan = vec![0.0; horizon];
-        let solver = optimum(Optimum::WaterFilling(WeightedFairness::paper())).expect("valid options");
+        let solver = WaterFilling::new(WeightedFairness::paper());
         let mut group = criterion.benchmark_group("opt/water-filling");
         group.throughput(Throughput::Elements(horizon as u64));
         group.bench_function(format!("N={horizon}"), |bencher| {

@@ -7,15 +7,15 @@ use std::time::Duration;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use laau_baselines::{
     AvgLtOptions, CeOptions, CrPursuitOptions, DpOptions, DualDescentOptions, EqualOptions, Fitted, Mirror,
-    Phase, RlOptions, Setting,
+    Phase, RlOptions, Task,
 };
 use laau_benches::{fairness_episodes, log_utility, log_utility_episodes, sweep};
 use laau_core::problems::WeightedFairness;
 use laau_core::{Episodes, Error, Nearest, rollout};
 use laau_kkt::{FairnessLayer, InteriorPoint, Options};
 
-/// Every policy that applies to the setting.
-fn policies(setting: &Setting, train: &Episodes) -> Vec<Fitted> {
+/// Every policy that applies to the task.
+fn policies(task: &Task, train: &Episodes) -> Vec<Fitted> {
     // One epoch: what a decision costs does not depend on how well it was trained.
     let rl = RlOptions {
         schedule: vec![Phase {
@@ -29,14 +29,78 @@ fn policies(setting: &Setting, train: &Episodes) -> Vec<Fitted> {
         ..DualDescentOptions::new(mirror)
     };
     let fits: [Result<Fitted, Error>; 8] = [
-        EqualOptions::default().fit(setting, train, train),
-        AvgLtOptions::default().fit(setting, train, train),
-        descent(Mirror::Euclidean).fit(setting, train, train),
-        descent(Mirror::Entropic).fit(setting, train, train),
-        CrPursuitOptions::default().fit(setting, train, train),
-        CeOptions::default().fit(setting, train, train),
-        DpOptions::default().fit(setting, train, train),
-        rl.fit(setting, train, train),
+        EqualOptions::default().fit(
+            task,
+            FitSets {
+                train,
+                validation: train,
+            },
+            0,
+            &mut (),
+        ),
+        AvgLtOptions::default().fit(
+            task,
+            FitSets {
+                train,
+                validation: train,
+            },
+            0,
+            &mut (),
+        ),
+        descent(Mirror::Euclidean).fit(
+            task,
+            FitSets {
+                train,
+                validation: train,
+            },
+            0,
+            &mut (),
+        ),
+        descent(Mirror::Entropic).fit(
+            task,
+            FitSets {
+                train,
+                validation: train,
+            },
+            0,
+            &mut (),
+        ),
+        CrPursuitOptions::default().fit(
+            task,
+            FitSets {
+                train,
+                validation: train,
+            },
+            0,
+            &mut (),
+        ),
+        CeOptions::default().fit(
+            task,
+            FitSets {
+                train,
+                validation: train,
+            },
+            0,
+            &mut (),
+        ),
+        DpOptions::default().fit(
+            task,
+            FitSets {
+                train,
+                validation: train,
+            },
+            0,
+            &mut (),
+        ),
+        rl.fit(
+            task,
+            FitSets {
+                train,
+                validation: train,
+            },
+            0,
+            &mut (),
+        ),
     ];
     fits.into_iter()
         .filter(|fit| !matches!(fit, Err(Error::NotApplicable { .. })))
@@ -44,14 +108,14 @@ fn policies(setting: &Setting, train: &Episodes) -> Vec<Fitted> {
         .expect("valid options and episodes")
 }
 
-fn measure(criterion: &mut Criterion, name: &str, sizes: &str, setting: &Setting, train: &Episodes) {
+fn measure(criterion: &mut Criterion, name: &str, sizes: &str, task: &Task, train: &Episodes) {
     let horizon = train.horizon();
-    for fitted in policies(setting, train) {
+    for fitted in policies(task, train) {
         let policy = &*fitted.policy;
         let mut group = criterion.benchmark_group(format!("policy/{name}/{}", policy.name()));
         group.throughput(Throughput::Elements(horizon as u64));
         group.bench_function(format!("{sizes}N={horizon}"), |bencher| {
-            bencher.iter(|| rollout(&*setting.problem, policy, black_box(&train.get(0))).expect("playable"));
+            bencher.iter(|| rollout(&*task.problem, policy, black_box(&train.get(0))).expect("playable"));
         });
         group.finish();
     }
@@ -61,9 +125,9 @@ fn one_budget(criterion: &mut Criterion) {
     for horizon in sweep(&[20, 10, 40, 80], 1) {
         let problem = WeightedFairness::paper();
         let layer = Box::new(FairnessLayer::new(problem.clone()));
-        let setting = Setting::new(Arc::new(problem), layer);
+        let task = Task::new(Arc::new(problem), layer);
         let train = fairness_episodes(40, horizon);
-        measure(criterion, "fairness", "", &setting, &train);
+        measure(criterion, "fairness", "", &task, &train);
     }
 }
 
@@ -74,10 +138,10 @@ fn several_budgets(criterion: &mut Criterion) {
         let layer = InteriorPoint::new(problem.clone(), Options::default()).expect("valid options");
         let nearest = Arc::new(Nearest::new(problem.clone()));
         let projector = InteriorPoint::new(nearest, Options::default()).expect("valid options");
-        let setting = Setting::new(problem, Box::new(layer))
+        let task = Task::new(problem, Box::new(layer))
             .with_projector(Box::new(projector))
             .expect("made for the same problem");
-        measure(criterion, "log-utility", "d=4,M=2,", &setting, &train);
+        measure(criterion, "log-utility", "d=4,M=2,", &task, &train);
     }
 }
 

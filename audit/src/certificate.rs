@@ -89,7 +89,7 @@ pub fn certify(
     let mut slackness = 0.0;
     for row in 0..m {
         scale += lagrangian.prices[row] * usage[row].abs();
-        slackness += duals[row] * (query.remaining[row] - usage[row]).max(0.0);
+        slackness += duals[row] * (query.available[row] - usage[row]).max(0.0);
     }
     let least = problem.lower().to_vec();
     let mut most = if monotone {
@@ -124,10 +124,10 @@ pub fn certify(
 /// What each action can be at most while all others are at their lower bounds.
 fn most_allowed(problem: &dyn SmoothProblem, query: Query<'_>) -> Vec<f64> {
     let (lower, upper) = (problem.lower(), problem.upper());
-    let mut usage = vec![0.0; query.remaining.len()];
+    let mut usage = vec![0.0; query.available.len()];
     problem.usage(lower, query.context, &mut usage);
     let slack: Vec<f64> = query
-        .remaining
+        .available
         .iter()
         .zip(&usage)
         .map(|(b, used)| b - used)
@@ -135,7 +135,7 @@ fn most_allowed(problem: &dyn SmoothProblem, query: Query<'_>) -> Vec<f64> {
     let mut x = lower.to_vec();
     let mut payable = |x: &[f64]| {
         problem.usage(x, query.context, &mut usage);
-        usage.iter().zip(query.remaining).all(|(used, b)| used <= b)
+        usage.iter().zip(query.available).all(|(used, b)| used <= b)
     };
     let mut most = upper.to_vec();
     for i in 0..lower.len() {
@@ -150,7 +150,7 @@ fn most_allowed(problem: &dyn SmoothProblem, query: Query<'_>) -> Vec<f64> {
         x[i] = lower[i];
     }
     let tight = |(slack, b): (&f64, &f64)| *slack <= 1e-9 * b.abs();
-    if slack.iter().zip(query.remaining).any(tight) {
+    if slack.iter().zip(query.available).any(tight) {
         narrow(problem, query.context, &slack, &mut most);
     }
     most

@@ -1,6 +1,6 @@
-//! Problems as a user would write them: two functions in any number, derivatives by [`laau_core::Dual`].
+//! Problems as a user would write them: two functions in any number, derivatives by [`laau_core::AutoDiff`].
 
-use laau_core::{Dimensions, Error, Functions, Number, Structure};
+use laau_core::{Dimensions, Error, Number, ProblemFunctions, Structure};
 
 /// Which of the user-written problems.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl Custom {
     }
 }
 
-impl Functions for Custom {
+impl ProblemFunctions for Custom {
     fn name(&self) -> &'static str {
         match self.form {
             Form::Quadratic => "quadratic",

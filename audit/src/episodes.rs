@@ -112,7 +112,7 @@ impl EpisodeCase {
             let query = Query {
                 context,
                 multiplier: &zero,
-                remaining: &zero,
+                available: &zero,
             };
             let least = Lagrangian::new(problem, query, &zero).least(&self.recipe.shape());
             problem.usage(problem.lower(), context, &mut low);

@@ -103,7 +103,7 @@ impl Resolved {
         Query {
             context: &self.context,
             multiplier: &self.multiplier,
-            remaining: &self.available,
+            available: &self.available,
         }
     }
 
@@ -196,7 +196,7 @@ impl LayerCase {
         let mut solver = self.recipe.solver().ok()?;
         let mut solutions = Solutions::new(resolved.problem.dimensions(), 1);
         let query = Query {
-            remaining: &available,
+            available: &available,
             ..resolved.query()
         };
         solver.solve(query, solutions.row_mut(0)).ok()?;

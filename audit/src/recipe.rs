@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use laau_core::problems::{LogUtility, PowerProvisioning, Trading, VmAllocation, WeightedFairness, Wireless};
-use laau_core::{Dual, Error, SmoothProblem};
+use laau_core::{AutoDiff, Error, SmoothProblem};
 use laau_kkt::{FairnessLayer, InteriorPoint, Options};
 
 use crate::certificate::Shape;
@@ -102,7 +102,7 @@ impl Recipe {
                 lower,
                 upper,
             )?),
-            Kind::Custom(form) => Arc::new(Dual::new(Custom {
+            Kind::Custom(form) => Arc::new(AutoDiff::new(Custom {
                 form,
                 budgets: self.budgets,
                 lower: self.lower.clone(),

@@ -1,6 +1,6 @@
 //! Models, and how they are played.
 
-use laau_core::{Differentiate, Episodes, Policy, Problem, Progress};
+use laau_core::{Differentiate, EpisodeRun, Episodes, Policy, Problem};
 use laau_net::{Model, ModelSpec, Network, Statistics};
 
 /// The paper's model of a layer's problem, fitted to its episodes but not trained: what a step costs does not depend on it.
@@ -40,15 +40,16 @@ fn fitted(spec: ModelSpec, layer: &mut dyn Differentiate, train: &Episodes) -> M
 /// When a decision fails or cannot be paid.
 pub fn play(problem: &dyn Problem, policy: &dyn Policy, set: &Episodes, index: usize) {
     let episode = set.get(index);
-    let mut progress =
-        Progress::new(problem, episode.horizon(), episode.budgets()).expect("a feasible budget");
+    let mut run = EpisodeRun::new(problem, episode.horizon(), episode.budgets()).expect("a feasible budget");
     let mut agent = policy.begin();
     let mut action = vec![0.0; problem.dimensions().actions];
-    while !progress.is_over() {
-        let context = episode.context(progress.step());
-        progress
-            .decide(context, &mut *agent, &mut action)
+    while !run.is_over() {
+        let step = run
+            .reveal(episode.context(run.step()))
+            .expect("a context of the problem");
+        agent
+            .decide(&step.observation(), &mut action)
             .expect("a decision");
-        progress.pay(&action).expect("an action that can be paid");
+        step.pay(&action).expect("an action that can be paid");
     }
 }

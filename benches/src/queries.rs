@@ -27,7 +27,7 @@ impl Batch {
         Queries {
             contexts: &self.contexts,
             multipliers: &self.multipliers,
-            remaining: &self.remaining,
+            available: &self.remaining,
         }
     }
 }

@@ -85,7 +85,7 @@ fn judge(case: &LayerCase, resolved: &Resolved, solver: &mut dyn Differentiate) 
     let exactness = solver
         .pullback(query, solution, &upstream, gradients.row_mut(0))
         .map_err(broken)?;
-    let entries = [&gradients.multipliers, &gradients.remaining, &gradients.contexts];
+    let entries = [&gradients.multipliers, &gradients.available, &gradients.contexts];
     if let Some(value) = entries.into_iter().flatten().find(|value| !value.is_finite()) {
         return Err(Failure::new(
             "not-finite",
@@ -98,7 +98,7 @@ fn judge(case: &LayerCase, resolved: &Resolved, solver: &mut dyn Differentiate) 
         let found = differences(case, resolved, solver, &upstream, probe);
         let gradient = match probe {
             Probe::Multiplier(m) => gradients.multipliers[m],
-            Probe::Remaining(m) => gradients.remaining[m],
+            Probe::Remaining(m) => gradients.available[m],
             Probe::Context(k) => gradients.contexts[k],
         };
         all_smooth &= found.smooth();
@@ -210,7 +210,7 @@ fn differences(
         let query = Query {
             context: &context,
             multiplier: &multiplier,
-            remaining: &remaining,
+            available: &remaining,
         };
         solver.solve(query, solutions.row_mut(0)).ok()?;
         let solution = solutions.row(0);
@@ -288,8 +288,8 @@ impl Kinks {
         }
         for row in 0..m {
             let slack = ratio(
-                query.remaining[row] - usage[row],
-                query.remaining[row].abs() + usage[row].abs(),
+                query.available[row] - usage[row],
+                query.available[row].abs() + usage[row].abs(),
             );
             let push = |i: usize| ratio(solution.duals[row] * jacobian[row * d + i].abs(), terms[i]);
             let dual = (0..d).map(push).fold(0.0, f64::max);

@@ -1,7 +1,7 @@
 //! `engines`: two ways to the same answer. Closed form against interior point, fused engine against candle.
 
 use laau_core::{Differentiate, Exactness, Gradients, Queries, Query, Solutions};
-use laau_net::{EngineKind, Features, Form, Model, ModelSpec, Network, Output, Statistics};
+use laau_net::{EngineKind, Features, Model, ModelSpec, Network, Output, PriceBase, Statistics};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -72,7 +72,7 @@ fn solvers(
     let queries = Queries {
         contexts: &contexts,
         multipliers: &multipliers,
-        remaining: &remaining,
+        available: &remaining,
     };
     let rows = contexts.len();
     let mut table = Solutions::new(dimensions, rows);
@@ -83,7 +83,7 @@ fn solvers(
         let describe = |what: &str, a: f64, b: f64| {
             format!(
                 "{what}: closed form {a:?}, interior point {b:?}; context {:?}, price {:?}, budget {:?}",
-                query.context, query.multiplier, query.remaining
+                query.context, query.multiplier, query.available
             )
         };
         general.solve(query, single.row_mut(0)).map_err(error)?;
@@ -112,7 +112,7 @@ fn solvers(
             continue;
         }
         // What an action that moves with its input has: x/λ, 1 and x/c.
-        let units = [query.multiplier[0], query.remaining[0], query.context[0]];
+        let units = [query.multiplier[0], query.available[0], query.context[0]];
         for (input, unit) in units.into_iter().enumerate() {
             let (a_value, b_value) = (first.0[input], second.0[input]);
             let natural = if unit > 0.0 {
@@ -143,7 +143,7 @@ fn pull(
         .map_err(|error| Failure::new("error", error.to_string()))?;
     let values = [
         gradients.multipliers[0],
-        gradients.remaining[0],
+        gradients.available[0],
         gradients.contexts[0],
     ];
     Ok((values, exactness))
@@ -163,7 +163,7 @@ pub(super) fn spec(case: &EpisodeCase, played: &Played, rng: &mut ChaCha8Rng) ->
         network,
         features: [Features::Paper, Features::History][rng.random_range(0..2)],
         output: [Output::Softplus, Output::Exp][rng.random_range(0..2)],
-        form: [Form::Plain, Form::Residual][rng.random_range(0..2)],
+        form: [PriceBase::Plain, PriceBase::Residual][rng.random_range(0..2)],
         ..ModelSpec::paper(&*played.problem, case.horizon())
     }
 }

@@ -69,10 +69,10 @@ fn judge(case: &LayerCase, resolved: &Resolved, solver: &mut dyn StepSolver) -> 
         }
     }
     let corner = resolved.usage(problem.lower());
-    let short = corner.iter().zip(query.remaining).position(|(used, b)| used > b);
+    let short = corner.iter().zip(query.available).position(|(used, b)| used > b);
     match (solution.status, short) {
         (Status::Solved { .. }, None) => {}
-        (Status::Infeasible { resource, .. }, Some(_)) if corner[resource] > query.remaining[resource] => {
+        (Status::Infeasible { budget, .. }, Some(_)) if corner[budget] > query.available[budget] => {
             return Ok(());
         }
         (Status::NotConverged { .. }, None) => {
@@ -86,10 +86,10 @@ fn judge(case: &LayerCase, resolved: &Resolved, solver: &mut dyn StepSolver) -> 
         }
     }
     let usage = resolved.usage(solution.action);
-    if let Some(m) = usage.iter().zip(query.remaining).position(|(used, b)| used > b) {
+    if let Some(m) = usage.iter().zip(query.available).position(|(used, b)| used > b) {
         return Err(Failure::new(
             "not-payable",
-            format!("uses {:?} of {:?} of budget {m}", usage[m], query.remaining[m]),
+            format!("uses {:?} of {:?} of budget {m}", usage[m], query.available[m]),
         ));
     }
     let duals = [solution.duals, solution.lower_duals, solution.upper_duals].concat();
@@ -126,7 +126,7 @@ fn spoiled(
     let (context, multiplier, remaining) = (
         spoil(query.context, f64::NAN),
         spoil(query.multiplier, -1.0),
-        spoil(query.remaining, f64::INFINITY),
+        spoil(query.available, f64::INFINITY),
     );
     for (what, query) in [
         (
@@ -146,7 +146,7 @@ fn spoiled(
         (
             "an infinite budget",
             Query {
-                remaining: &remaining,
+                available: &remaining,
                 ..query
             },
         ),

@@ -4,11 +4,9 @@ use std::sync::Arc;
 
 use laau_baselines::{
     AvgLtOptions, CeOptions, CrPursuitOptions, DpOptions, DualDescent, DualDescentOptions,
-    DualDescentParameters, EqualOptions, Fitted, HorizonOptions, Memory, Mirror, Optimum, Phase, Prediction,
-    Ratio, RlOptions, Setting, optimum,
+    DualDescentParameters, EqualOptions, Memory, Mirror, OptOptions, Phase, Prediction, Ratio, RlOptions,
 };
-use laau_core::problems::WeightedFairness;
-use laau_core::{Episode, Episodes, Error, Nearest, Problem, Rollout, rollout_all, rollout_hindsight};
+use laau_core::{Episode, Error, Fit, FitSets, Nearest, Problem, Rollout, Task, Unfitted};
 use laau_kkt::{InteriorPoint, Options};
 use num_bigint::BigInt;
 use rand_chacha::ChaCha8Rng;
@@ -57,27 +55,33 @@ impl Audit for Policies {
         let Ok(played) = case.resolve() else {
             return Ok(Tally::REFUSED);
         };
-        let setting = setting(&played).map_err(|error| Failure::new("setting", error))?;
+        let task = task(&played).map_err(|error| Failure::new("task", error))?;
         let episodes = &played.episodes;
         let half: Vec<usize> = (0..=episodes.len() / 2)
             .filter(|index| *index < episodes.len())
             .collect();
         let train = episodes.select(&half);
+        let sets = FitSets {
+            train: &train,
+            validation: episodes,
+        };
         let mut costs: Vec<(&str, Vec<f64>)> = Vec::new();
         for (name, fit) in fits(case.horizon() > LONG) {
-            let fitted = match fit(&setting, &train, episodes) {
+            let fitted = match fit.fit(&task, sets, 0, &mut ()) {
                 Ok(fitted) => fitted,
                 Err(Error::NotApplicable { .. }) => continue,
                 Err(error) => return Err(Failure::new(format!("{name}: fit"), error.to_string())),
             };
-            let rollouts = rollout_all(&*played.problem, &*fitted.policy, episodes)
+            let rollouts = fitted
+                .player
+                .play(&task, episodes)
                 .map_err(|error| Failure::new(format!("{name}: rollout"), error.to_string()))?;
             for (index, rollout) in rollouts.iter().enumerate() {
                 honest(name, &*played.problem, &episodes.get(index), rollout)?;
             }
             costs.push((name, rollouts.iter().map(|r| r.costs.iter().sum()).collect()));
         }
-        let best = best(case, &played, &setting)?;
+        let best = best(sets, &task)?;
         for (index, opt) in best.iter().enumerate() {
             honest("opt", &*played.problem, &episodes.get(index), opt)?;
             let total: f64 = opt.costs.iter().sum();
@@ -100,24 +104,20 @@ impl Audit for Policies {
 }
 
 /// The problem, its layer, and the nearest payable action for networks of several actions.
-fn setting(played: &Played) -> Result<Setting, String> {
+fn task(played: &Played) -> Result<Task, String> {
     let nearest = Nearest::new(played.problem.clone());
     let projector = InteriorPoint::new(Arc::new(nearest), Options::default());
-    Setting::new(played.problem.clone(), played.layer.fork())
+    Task::new(played.problem.clone(), played.layer.fork())
         .with_projector(Box::new(projector.map_err(|error| error.to_string())?))
         .map_err(|error| error.to_string())
 }
 
 /// The offline optimum, played.
-fn best(case: &EpisodeCase, played: &Played, setting: &Setting) -> Result<Vec<Rollout>, Failure> {
-    let failed = |error: Error| Failure::new("opt: fit", error.to_string());
-    let fairness = WeightedFairness::new(case.recipe.lower[0], case.recipe.upper[0]);
-    let kind = match (case.recipe.kind, fairness) {
-        (Kind::WeightedFairness, Ok(problem)) => Optimum::WaterFilling(problem),
-        _ => Optimum::Horizon(played.problem.clone(), HorizonOptions::default()),
-    };
-    let hindsight = optimum(kind).map_err(failed)?;
-    rollout_hindsight(&setting.plain(), &*hindsight, &played.episodes).map_err(failed)
+fn best(sets: FitSets<'_>, task: &Task) -> Result<Vec<Rollout>, Failure> {
+    let fitted = OptOptions::default().fit(task, sets, 0, &mut ());
+    fitted
+        .and_then(|fitted| fitted.player.play(task, sets.validation))
+        .map_err(|error| Failure::new("opt: fit", error.to_string()))
 }
 
 /// What a rollout says of itself, and what exact arithmetic says of it.
@@ -173,26 +173,21 @@ fn honest(
     Ok(())
 }
 
-type Fit = Box<dyn Fn(&Setting, &Episodes, &Episodes) -> Result<Fitted, Error>>;
-
 /// Every policy, fitted quickly.
-fn fits(long: bool) -> Vec<(&'static str, Fit)> {
-    macro_rules! fit {
-        ($options:expr) => {{
-            let options = $options;
-            Box::new(move |s: &Setting, t: &Episodes, v: &Episodes| options.fit(s, t, v)) as Fit
-        }};
+fn fits(long: bool) -> Vec<(&'static str, Box<dyn Fit>)> {
+    fn boxed(fit: impl Fit + 'static) -> Box<dyn Fit> {
+        Box::new(fit)
     }
-    let plain = |mirror: Mirror| -> Fit {
-        Box::new(move |setting, _, _| {
-            DualDescent::new(setting, mirror, DualDescentParameters::default()).map(Fitted::new)
-        })
+    let plain = |mirror: Mirror| {
+        boxed(Unfitted(move |task: &Task| {
+            DualDescent::new(task, mirror, DualDescentParameters::default())
+        }))
     };
     let mut fits = vec![
-        ("equal", fit!(EqualOptions::default())),
+        ("equal", boxed(EqualOptions::default())),
         ("dgd, untuned", plain(Mirror::Euclidean)),
         ("mw, untuned", plain(Mirror::Entropic)),
-        ("avg-lt", fit!(AvgLtOptions::default())),
+        ("avg-lt", boxed(AvgLtOptions::default())),
     ];
     if long {
         return fits;
@@ -226,19 +221,19 @@ fn fits(long: bool) -> Vec<(&'static str, Fit)> {
         ..CeOptions::default()
     };
     fits.extend([
-        ("dgd", fit!(tuned(Mirror::Euclidean))),
-        ("mw", fit!(tuned(Mirror::Entropic))),
-        ("cr-pursuit, calibrated", fit!(chase(Ratio::Calibrated))),
-        ("cr-pursuit, worst case", fit!(chase(Ratio::WorstCase))),
-        ("cr-pursuit, fixed", fit!(chase(Ratio::Fixed(1.5)))),
-        ("ce, prior", fit!(ce(Prediction::Prior))),
-        ("ce, shrunk mean", fit!(ce(Prediction::ShrunkMean))),
-        ("ce, regression", fit!(ce(Prediction::Regression))),
-        ("dp, independent", fit!(program(Memory::Independent))),
-        ("dp, markov", fit!(program(Memory::Markov))),
-        ("dp, running mean", fit!(program(Memory::RunningMean))),
-        ("rl", fit!(network(RlOptions::default()))),
-        ("rl-pg", fit!(network(RlOptions::model_free()))),
+        ("dgd", boxed(tuned(Mirror::Euclidean))),
+        ("mw", boxed(tuned(Mirror::Entropic))),
+        ("cr-pursuit, calibrated", boxed(chase(Ratio::Calibrated))),
+        ("cr-pursuit, worst case", boxed(chase(Ratio::WorstCase))),
+        ("cr-pursuit, fixed", boxed(chase(Ratio::Fixed(1.5)))),
+        ("ce, prior", boxed(ce(Prediction::Prior))),
+        ("ce, shrunk mean", boxed(ce(Prediction::ShrunkMean))),
+        ("ce, regression", boxed(ce(Prediction::Regression))),
+        ("dp, independent", boxed(program(Memory::Independent))),
+        ("dp, markov", boxed(program(Memory::Markov))),
+        ("dp, running mean", boxed(program(Memory::RunningMean))),
+        ("rl", boxed(network(RlOptions::default()))),
+        ("rl-pg", boxed(network(RlOptions::model_free()))),
     ]);
     fits
 }

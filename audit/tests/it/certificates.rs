@@ -13,7 +13,7 @@ use rand_chacha::ChaCha8Rng;
 
 /// `l + λᵀg`.
 fn priced(problem: &dyn SmoothProblem, query: Query<'_>, action: &[f64]) -> f64 {
-    let mut usage = vec![0.0; query.remaining.len()];
+    let mut usage = vec![0.0; query.available.len()];
     problem.usage(action, query.context, &mut usage);
     let paid: f64 = usage.iter().zip(query.multiplier).map(|(u, l)| u * l).sum();
     problem.cost(action, query.context) + paid
@@ -34,7 +34,7 @@ fn by_clarabel(recipe: &Recipe, query: Query<'_>) -> (Vec<f64>, Vec<f64>) {
         }
     }
     let mut rows: Vec<Vec<f64>> = recipe.matrix.chunks_exact(d).map(<[f64]>::to_vec).collect();
-    let mut right = query.remaining.to_vec();
+    let mut right = query.available.to_vec();
     for i in 0..d {
         for (sign, bound) in [(1.0, recipe.upper[i]), (-1.0, -recipe.lower[i])] {
             let mut row = vec![0.0; d];
@@ -65,7 +65,7 @@ fn by_clarabel(recipe: &Recipe, query: Query<'_>) -> (Vec<f64>, Vec<f64>) {
     let action = x
         .map(|(i, x)| x.clamp(recipe.lower[i], recipe.upper[i]))
         .collect();
-    let duals = solver.solution.z[..query.remaining.len()]
+    let duals = solver.solution.z[..query.available.len()]
         .iter()
         .map(|z| z.max(0.0))
         .collect();
@@ -96,7 +96,7 @@ fn quadratic_programmes_are_certified_as_clarabel_solves_them() {
         let query = Query {
             context: &context,
             multiplier: &multiplier,
-            remaining: &available,
+            available: &available,
         };
         let (action, duals) = by_clarabel(&recipe, query);
         let shape = (&recipe.shape(), true);
@@ -124,7 +124,7 @@ fn a_right_answer_of_a_separable_problem_is_accepted_and_a_wrong_one_is_not() {
     let query = Query {
         context: &[1.0, 1.0],
         multiplier: &[0.0],
-        remaining: &[4.0],
+        available: &[4.0],
     };
     let certify = |action: &[f64], dual: f64| {
         certify(&problem, (&Shape::Separable, true), query, action, &[dual]).relative()
@@ -149,7 +149,7 @@ fn a_right_answer_of_vm_allocation_is_accepted_in_a_box_of_any_width() {
         let query = Query {
             context: &[8.0, 0.5, 0.5],
             multiplier: &[1.0, 1.0],
-            remaining: &[upper, upper],
+            available: &[upper, upper],
         };
         let certify = |x: f64, z: f64| {
             certify(&problem, (&Shape::Homogeneous, true), query, &[x, z], &[0.0; 2]).relative()
@@ -179,7 +179,7 @@ fn where_only_the_corner_can_be_paid_no_dual_is_needed() {
     let query = Query {
         context: &[1.0, 0.0],
         multiplier: &[0.0],
-        remaining: &[0.0],
+        available: &[0.0],
     };
     let certificate = certify(&*problem, (&Shape::Separable, true), query, &[0.0], &[0.0]);
     assert!(certificate.relative() < 1e-12, "{certificate:?}");

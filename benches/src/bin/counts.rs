@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use laau_baselines::{HorizonOptimum, HorizonOptions, Optimum, optimum};
+use laau_baselines::{HorizonOptimum, HorizonOptions, WaterFilling};
 use laau_benches::{
     Batch, fairness_batch, fairness_episodes, log_utility, log_utility_batch, log_utility_episodes,
     paper_model, play, vm_episodes,
@@ -213,7 +213,7 @@ fn minibatch(horizon: usize) -> Kernel {
 
 fn water_filling() -> Kernel {
     let set = fairness_episodes(1, 1000);
-    let solver = optimum(Optimum::WaterFilling(WeightedFairness::paper())).expect("valid options");
+    let solver = WaterFilling::new(WeightedFairness::paper());
     let mut plan = vec![0.0; 1000];
     Box::new(move || solver.plan(&set.get(0), &mut plan).expect("feasible"))
 }

@@ -20,7 +20,7 @@ use std::time::Instant;
 
 use laau_baselines::{
     AvgLtOptions, CeOptions, CrPursuit, CrPursuitOptions, DpOptions, DualDescentOptions, Equal, EqualOptions,
-    Fitted, Memory, Mirror, Optimum, Prediction, Ratio, RlOptions, Setting, optimum,
+    Fitted, Memory, Mirror, Optimum, Prediction, Ratio, RlOptions, Task, optimum,
 };
 use laau_core::problems::WeightedFairness;
 use laau_core::{Episodes, PolicyReport, rollout, rollout_all, rollout_hindsight};
@@ -38,12 +38,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         _ => return Err("expected nothing, `consecutive`, `pursuit`, or three CSV files".into()),
     };
     let problem = WeightedFairness::paper();
-    let setting = Setting::new(
+    let task = Task::new(
         Arc::new(problem.clone()),
         Box::new(FairnessLayer::new(problem.clone())),
     );
     let best = rollout_hindsight(
-        &setting.plain(),
+        &task.problem.clone(),
         &*optimum(Optimum::WaterFilling(problem))?,
         &test,
     )?;
@@ -61,15 +61,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     );
     for (label, fit) in policies() {
         let now = Instant::now();
-        let fitted = fit(&setting, &train, &validation)?;
+        let fitted = fit(&task, &train, &validation)?;
         let seconds = now.elapsed().as_secs_f64();
-        let rollouts = rollout_all(&*setting.problem, &*fitted.policy, &test)?;
+        let rollouts = rollout_all(&*task.problem, &*fitted.policy, &test)?;
         let report = PolicyReport::new(label, &rollouts, &test, Some(&best));
         println!(
             "{label:<24} {:>8.4} {:>8.2}% {seconds:>8.3} {:>9.0}  {:.4?}",
             report.fraction_of_opt.unwrap_or(f64::NAN),
             report.remaining_percent[0],
-            decision_cost(&setting, &fitted, &test)?,
+            decision_cost(&task, &fitted, &test)?,
             fitted.parameters
         );
     }
@@ -79,32 +79,42 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// CR-Pursuit's cost of a decision as the horizon grows: amortised `O(log t)`.
 fn pursuit() -> Result<(), Box<dyn Error>> {
     let problem = WeightedFairness::paper();
-    let setting = Setting::new(
+    let task = Task::new(
         Arc::new(problem.clone()),
         Box::new(FairnessLayer::new(problem.clone())),
     );
-    let fitted = Fitted::new(CrPursuit::new(&setting, 2.0)?);
-    let equal = Fitted::new(Equal::new(&setting));
+    let fitted = Fitted::new(CrPursuit::new(&task, 2.0)?);
+    let equal = Fitted::new(Equal::new(&task));
     println!("{:>8} {:>12} {:>12}", "horizon", "cr-pursuit", "equal");
     for horizon in [20, 200, 2_000, 20_000, 200_000] {
         let mut rng = ChaCha8Rng::seed_from_u64(1);
         let count = 400_000 / horizon;
         let contexts = (0..count * horizon).map(|_| rng.random_range(0.0..1.0)).collect();
         let episodes = Episodes::new(horizon, 1, 1, contexts, vec![12.5 * horizon as f64; count])?;
-        let [pursuit, equal] = [&fitted, &equal].map(|policy| decision_cost(&setting, policy, &episodes));
+        let [pursuit, equal] = [&fitted, &equal].map(|policy| decision_cost(&task, policy, &episodes));
         println!("{horizon:>8} {:>9.0} ns {:>9.0} ns", pursuit?, equal?);
     }
     Ok(())
 }
 
 /// Fits a policy.
-type Fit = Box<dyn Fn(&Setting, &Episodes, &Episodes) -> Result<Fitted, laau_core::Error>>;
+type Fit = Box<dyn Fn(&Task, &Episodes, &Episodes) -> Result<Fitted, laau_core::Error>>;
 
 fn policies() -> Vec<(&'static str, Fit)> {
     macro_rules! fit {
         ($options:expr) => {{
             let options = $options;
-            Box::new(move |s: &Setting, t: &Episodes, v: &Episodes| options.fit(s, t, v)) as Fit
+            Box::new(move |s: &Task, t: &Episodes, v: &Episodes| {
+                options.fit(
+                    s,
+                    FitSets {
+                        train: t,
+                        validation: v,
+                    },
+                    0,
+                    &mut (),
+                )
+            }) as Fit
         }};
     }
     let chase = |ratio| CrPursuitOptions {
@@ -138,11 +148,11 @@ fn policies() -> Vec<(&'static str, Fit)> {
 }
 
 /// Nanoseconds a step, the driver and its ledger included, on one thread.
-fn decision_cost(setting: &Setting, fitted: &Fitted, test: &Episodes) -> Result<f64, laau_core::Error> {
+fn decision_cost(task: &Task, fitted: &Fitted, test: &Episodes) -> Result<f64, laau_core::Error> {
     let count = test.len().min(500);
     let now = Instant::now();
     for episode in test.iter().take(count) {
-        black_box(rollout(&*setting.problem, &*fitted.policy, &episode)?);
+        black_box(rollout(&*task.problem, &*fitted.policy, &episode)?);
     }
     Ok(now.elapsed().as_secs_f64() * 1e9 / (count * test.horizon()) as f64)
 }

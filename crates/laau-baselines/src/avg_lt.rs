@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use laau_core::{Constant, Differentiate, Episodes, Error, SmoothProblem, StepSolver, Unrolled};
+use laau_core::{
+    Constant, Differentiate, Episodes, Error, Fit, FitObserver, FitSets, Fitted, SmoothProblem, StepSolver,
+    Task, Unrolled, expect_option,
+};
 use serde::{Deserialize, Serialize};
 
-use crate::error::expect_option;
 use crate::opt::{HorizonOptimum, HorizonOptions};
-use crate::setting::{Fitted, Setting};
 
 const NAME: &str = "avg-lt";
 
@@ -36,16 +37,6 @@ impl Default for AvgLtOptions {
 }
 
 impl AvgLtOptions {
-    /// The policy with the average multiplier of the training set; the validation set is not looked at.
-    ///
-    /// # Errors
-    /// For options outside their ranges, and for episodes that do not fit the problem.
-    pub fn fit(&self, setting: &Setting, train: &Episodes, _: &Episodes) -> Result<Fitted, Error> {
-        let multiplier = self.average_multiplier(setting, train)?;
-        let policy = avg_lt(setting, multiplier.clone())?;
-        Ok(Fitted::new(policy).with_each("multiplier", &multiplier))
-    }
-
     /// The price `λ ≥ 0` of each budget with `E[Σ_t g(x(λ, c_t), c_t)] = E[B]`, or zero where even a free budget is not
     /// used up on average.
     ///
@@ -55,7 +46,7 @@ impl AvgLtOptions {
     ///
     /// # Errors
     /// For options outside their ranges, and for episodes that do not fit the problem.
-    pub fn average_multiplier(&self, setting: &Setting, train: &Episodes) -> Result<Vec<f64>, Error> {
+    pub fn average_multiplier(&self, task: &Task, train: &Episodes) -> Result<Vec<f64>, Error> {
         expect_option(
             self.negligible >= 0.0 && self.negligible < 1.0,
             NAME,
@@ -63,14 +54,14 @@ impl AvgLtOptions {
             "a value in [0, 1)",
             self.negligible,
         )?;
-        setting.check_episodes(NAME, "training", train)?;
+        task.check_episodes("training episode", train)?;
         let mut budgets = vec![0.0; train.budget_len()];
         for episode in train.iter() {
             for (sum, budget) in budgets.iter_mut().zip(episode.budgets()) {
                 *sum += budget;
             }
         }
-        let problem = Arc::<dyn SmoothProblem>::clone(&setting.problem);
+        let problem = Arc::<dyn SmoothProblem>::clone(&task.problem);
         let relaxed = HorizonOptimum::new(problem, self.horizon)?.solve(train.contexts(), &budgets)?;
         let mut multiplier = relaxed.multipliers;
         for (price, budget) in multiplier.iter_mut().zip(&budgets) {
@@ -82,23 +73,32 @@ impl AvgLtOptions {
     }
 }
 
+/// The price is the average multiplier of the training set; the validation set is not looked at.
+impl Fit for AvgLtOptions {
+    fn fit(&self, task: &Task, sets: FitSets<'_>, _: u64, _: &mut dyn FitObserver) -> Result<Fitted, Error> {
+        let multiplier = self.average_multiplier(task, sets.train)?;
+        let policy = avg_lt(task, multiplier.clone())?;
+        Ok(Fitted::new(policy).with("multiplier", &multiplier[..]))
+    }
+}
+
 /// The policy with a given price per budget: every step, the last included, is the layer's answer at that price to what
 /// is available.
 ///
 /// # Errors
 /// [`Error::WrongLength`], [`Error::NotFinite`] or [`Error::Negative`] for the prices.
 pub fn avg_lt(
-    setting: &Setting,
+    task: &Task,
     multiplier: Vec<f64>,
 ) -> Result<Unrolled<Constant, Box<dyn Differentiate>>, Error> {
-    check_prices(setting, "the multiplier", &multiplier)?;
-    let policy = Unrolled::new(NAME, Constant(multiplier), setting.solver.clone())?;
+    check_prices(task, "the multiplier", &multiplier)?;
+    let policy = Unrolled::new(NAME, Constant(multiplier), task.solver.clone())?;
     Ok(policy.priced_to_the_end())
 }
 
 /// Checks one finite, non-negative value per budget.
-pub(crate) fn check_prices(setting: &Setting, what: &'static str, prices: &[f64]) -> Result<(), Error> {
-    let expected = setting.solver.problem().dimensions().budgets;
+pub(crate) fn check_prices(task: &Task, what: &'static str, prices: &[f64]) -> Result<(), Error> {
+    let expected = task.solver.problem().dimensions().budgets;
     if prices.len() != expected {
         return Err(Error::WrongLength {
             what,

@@ -1,12 +1,10 @@
 //! Dual mirror descent (Balseiro, Lu, Mirrokni): prices that learn from what was used.
 
-use laau_core::{Agent, Differentiate, Error, Observation, Policy, StepSolver};
+use laau_core::{Agent, Differentiate, Error, Observation, Policy, StepSolver, Task, expect_option};
 use serde::{Deserialize, Serialize};
 
 use crate::avg_lt::check_prices;
-use crate::error::expect_option;
 use crate::layer::{Layer, share};
-use crate::setting::Setting;
 
 /// The geometry in which the prices move.
 ///
@@ -104,7 +102,7 @@ impl DualDescent {
     ///
     /// # Errors
     /// For parameters outside their ranges.
-    pub fn new(setting: &Setting, mirror: Mirror, parameters: DualDescentParameters) -> Result<Self, Error> {
+    pub fn new(task: &Task, mirror: Mirror, parameters: DualDescentParameters) -> Result<Self, Error> {
         let name = mirror.name();
         let positive = |option, value: f64| {
             let good = value > 0.0 && value.is_finite();
@@ -112,13 +110,13 @@ impl DualDescent {
         };
         positive("step_size", parameters.step_size)?;
         if let PriceScale::Given(scale) = &parameters.scale {
-            check_prices(setting, "the price scale", scale)?;
+            check_prices(task, "the price scale", scale)?;
             scale.iter().try_for_each(|scale| positive("scale", *scale))?;
         }
         let starts = match &parameters.start {
             Start::Scaled(multiple) => std::slice::from_ref(multiple),
             Start::At(prices) => {
-                check_prices(setting, "the first multiplier", prices)?;
+                check_prices(task, "the first multiplier", prices)?;
                 prices
             }
         };
@@ -133,7 +131,7 @@ impl DualDescent {
         }
         Ok(Self {
             mirror,
-            solver: setting.solver.clone(),
+            solver: task.solver.clone(),
             parameters,
         })
     }

@@ -1,23 +1,20 @@
 //! Equal: every step gets the same share.
 
-use laau_core::{Agent, Differentiate, Episodes, Error, Observation, Policy, StepSolver};
+use laau_core::{
+    Agent, Differentiate, Error, Fit, FitObserver, FitSets, Fitted, Observation, Policy, StepSolver, Task,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::layer::{Layer, share};
-use crate::setting::{Fitted, Setting};
 
 /// Equal has nothing to choose and nothing to fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EqualOptions {}
 
-impl EqualOptions {
-    /// The policy itself; the episodes are not looked at.
-    ///
-    /// # Errors
-    /// None; the signature is that of every policy.
-    pub fn fit(&self, setting: &Setting, _: &Episodes, _: &Episodes) -> Result<Fitted, Error> {
-        Ok(Fitted::new(Equal::new(setting)))
+impl Fit for EqualOptions {
+    fn fit(&self, task: &Task, _: FitSets<'_>, _: u64, _: &mut dyn FitObserver) -> Result<Fitted, Error> {
+        Ok(Fitted::new(Equal::new(task)))
     }
 }
 
@@ -32,9 +29,9 @@ pub struct Equal {
 impl Equal {
     /// Equal shares for a problem.
     #[must_use]
-    pub fn new(setting: &Setting) -> Self {
+    pub fn new(task: &Task) -> Self {
         Self {
-            solver: setting.solver.clone(),
+            solver: task.solver.clone(),
         }
     }
 }

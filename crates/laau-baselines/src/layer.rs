@@ -87,7 +87,7 @@ impl Layer {
         let query = Query {
             context: seen.context(),
             multiplier: price,
-            remaining: &self.remaining,
+            available: &self.remaining,
         };
         self.solver.solve(query, self.solution.row_mut(0))?;
         let solution = self.solution.row(0);

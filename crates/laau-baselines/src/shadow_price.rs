@@ -114,7 +114,7 @@ impl ShadowPrice {
             let query = Query {
                 context,
                 multiplier: &zero,
-                remaining: &share,
+                available: &share,
             };
             self.solver.solve(query, self.solution.row_mut(0))?;
             for (price, dual) in prices.iter_mut().zip(self.solution.row(0).duals) {
@@ -294,7 +294,7 @@ impl ShadowPrice {
             let query = Query {
                 context,
                 multiplier: prices,
-                remaining: steps.cap,
+                available: steps.cap,
             };
             self.solver.solve(query, self.solution.row_mut(0))?;
             let solution = self.solution.row(0);

@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use laau_core::{Episodes, Error};
+use laau_core::{Episodes, Error, Fit, FitObserver, FitSets, Fitted, Task, expect_option};
 use serde::{Deserialize, Serialize};
 
 use crate::avg_lt::AvgLtOptions;
 use crate::dual_descent::{DualDescent, DualDescentParameters, Mirror, PriceScale, Start, price_scale};
-use crate::error::expect_option;
-use crate::setting::{Fitted, Setting};
 
 /// How dual mirror descent is tuned: a coarse logarithmic grid of step size and first multiplier, then a compass search
 /// around its best point with ever smaller strides. Deterministic; of equals the first is kept.
@@ -74,19 +72,30 @@ impl DualDescentOptions {
         }
     }
 
-    /// Tunes on the validation set; the training set gives the price scale.
-    ///
-    /// Reported: `step_size` (`η √N`), `eta` (`η` itself), `initial_multiplier` and `price_scale` per budget, and the
-    /// `validation_utility` reached.
-    ///
-    /// # Errors
-    /// For options outside their ranges, and for episodes that do not fit the problem.
-    pub fn fit(&self, setting: &Setting, train: &Episodes, validation: &Episodes) -> Result<Fitted, Error> {
+    /// Dual gradient descent.
+    #[must_use]
+    pub fn dgd() -> Self {
+        Self::new(Mirror::Euclidean)
+    }
+
+    /// Multiplicative weights.
+    #[must_use]
+    pub fn mw() -> Self {
+        Self::new(Mirror::Entropic)
+    }
+}
+
+/// Tunes on the validation set; the training set gives the price scale.
+///
+/// Reported: `step_size` (`η √N`), `eta` (`η` itself), `initial_multiplier` and `price_scale` per budget, and the
+/// `validation_utility` reached.
+impl Fit for DualDescentOptions {
+    fn fit(&self, task: &Task, sets: FitSets<'_>, _: u64, _: &mut dyn FitObserver) -> Result<Fitted, Error> {
+        let FitSets { train, validation } = sets;
         self.check()?;
-        let name = self.mirror.name();
-        setting.check_episodes(name, "training", train)?;
-        setting.check_episodes(name, "validation", validation)?;
-        let scale = self.scale(setting, train)?;
+        task.check_episodes("training episode", train)?;
+        task.check_episodes("validation episode", validation)?;
+        let scale = self.scale(task, train)?;
         let stride = validation.len().div_ceil(self.most_episodes);
         let picked: Vec<usize> = (0..validation.len()).step_by(stride).collect();
         let validation = validation.select(&picked);
@@ -101,8 +110,8 @@ impl DualDescentOptions {
             scale: PriceScale::Given(scale.clone()),
         };
         let (best, utility) = self.search(|at| {
-            let policy = DualDescent::new(setting, self.mirror, parameters(at))?;
-            setting.mean_utility(&policy, &validation)
+            let policy = DualDescent::new(task, self.mirror, parameters(at))?;
+            task.mean_utility(&policy, &validation)
         })?;
         let best = parameters(best);
         let initial: Vec<f64> = match &best.start {
@@ -110,16 +119,18 @@ impl DualDescentOptions {
             Start::At(prices) => prices.clone(),
         };
         let (step_size, eta) = (best.step_size, best.step_size / (train.horizon() as f64).sqrt());
-        let policy = DualDescent::new(setting, self.mirror, best)?;
+        let policy = DualDescent::new(task, self.mirror, best)?;
         Ok(Fitted::new(policy)
             .with("step_size", step_size)
             .with("eta", eta)
             .with("validation_utility", utility)
-            .with_each("initial_multiplier", &initial)
-            .with_each("price_scale", &scale))
+            .with("initial_multiplier", &initial[..])
+            .with("price_scale", &scale[..]))
     }
+}
 
-    fn check(&self) -> Result<(), crate::Error> {
+impl DualDescentOptions {
+    fn check(&self) -> Result<(), Error> {
         let name = self.mirror.name();
         for (option, value, least) in [
             ("smallest_step_size", self.smallest_step_size, 0.0),
@@ -149,8 +160,8 @@ impl DualDescentOptions {
 
     /// The unit of the prices: the average multiplier of the training set. Where no budget has one, none binds on
     /// average, and the mean utility of a share stands in.
-    fn scale(&self, setting: &Setting, train: &Episodes) -> Result<Vec<f64>, Error> {
-        let average = self.average.average_multiplier(setting, train)?;
+    fn scale(&self, task: &Task, train: &Episodes) -> Result<Vec<f64>, Error> {
+        let average = self.average.average_multiplier(task, train)?;
         let steps = (train.len() * train.horizon()) as f64;
         let mut share = vec![0.0; train.budget_len()];
         for (index, budget) in train.budgets().iter().enumerate() {
@@ -159,7 +170,7 @@ impl DualDescentOptions {
         if let Some(scale) = price_scale(&average, &share) {
             return Ok(scale);
         }
-        let problem = &setting.problem;
+        let problem = &task.problem;
         let upper = problem.upper();
         let worth = train
             .contexts()

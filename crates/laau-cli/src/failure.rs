@@ -107,7 +107,7 @@ impl From<laau_core::Error> for Failure {
         let hint = match error.root() {
             Error::BudgetTooSmall { least, .. } => {
                 return Self::new(
-                    one_episode(&error),
+                    &error,
                     format_args!("a budget of at least {least} pays every step"),
                 );
             }
@@ -128,13 +128,6 @@ impl From<laau_core::Error> for Failure {
         };
         Self::new(error, hint)
     }
-}
-
-/// A single episode has no number.
-fn one_episode(error: &laau_core::Error) -> String {
-    let text = error.to_string();
-    text.strip_prefix("episode 0: ")
-        .map_or(text.clone(), str::to_owned)
 }
 
 impl From<laau_kkt::Error> for Failure {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, ValueEnum};
-use laau_baselines::Setting;
+use laau_core::Task;
 use laau_net::{CsvLog, Model, OnlineObserver, Round, Statistics};
 use serde::Serialize;
 
@@ -53,16 +53,16 @@ enum Format {
 /// Learns from every episode in turn.
 pub(crate) fn run(arguments: &LearnArgs) -> Result<(), Failure> {
     let config = arguments.config.load()?;
-    let setting = registry::setting(&config.problem)?;
-    let [set] = sets::read(&*setting.problem, [&arguments.episodes])?;
+    let task = registry::task(&config.problem)?;
+    let [set] = sets::read(&*task.problem, [&arguments.episodes])?;
     let (model, seed) = match &arguments.model {
-        Some(path) => warm(path, &setting, &set)?,
-        None => (cold(&config, &setting, &set)?, config.learning.seed),
+        Some(path) => warm(path, &task, &set)?,
+        None => (cold(&config, &task, &set)?, config.learning.seed),
     };
     if let Some(path) = &arguments.output {
         output::probe(path)?;
     }
-    let mut learner = config.learning.settings().check(model, setting.solver.clone())?;
+    let mut learner = config.learning.settings().check(model, task.solver.clone())?;
     let asked = interrupt::watch()?;
     let mut rounds = Rounds {
         out: match arguments.format {
@@ -95,16 +95,16 @@ pub(crate) fn run(arguments: &LearnArgs) -> Result<(), Failure> {
 }
 
 /// A model from a file, and the seed it began with.
-fn warm(path: &Path, setting: &Setting, set: &Set) -> Result<(Model, u64), Failure> {
+fn warm(path: &Path, task: &Task, set: &Set) -> Result<(Model, u64), Failure> {
     let (model, summary) = laau_net::load_model(path)?;
-    registry::check_model(setting, &model.spec)?;
+    registry::check_model(task, &model.spec)?;
     set.check_horizon(model.spec.horizon, &path.display().to_string())?;
     Ok((model, summary.seed))
 }
 
 /// A fresh model, normalised by the first episodes.
-fn cold(config: &Config, setting: &Setting, set: &Set) -> Result<Model, Failure> {
-    let spec = config.model.spec(&*setting.problem, set.episodes.horizon())?;
+fn cold(config: &Config, task: &Task, set: &Set) -> Result<Model, Failure> {
+    let spec = config.model.spec(&*task.problem, set.episodes.horizon())?;
     let look = config.learning.first_look;
     if look == 0 {
         return Err(Failure::new(
@@ -113,7 +113,7 @@ fn cold(config: &Config, setting: &Setting, set: &Set) -> Result<Model, Failure>
         ));
     }
     let first: Vec<usize> = (0..set.episodes.len().min(look)).collect();
-    let statistics = Statistics::fit(&spec, &mut setting.solver.clone(), &set.episodes.select(&first))?;
+    let statistics = Statistics::fit(&spec, &mut task.solver.clone(), &set.episodes.select(&first))?;
     Ok(Model::new(spec, statistics, config.learning.seed)?)
 }
 

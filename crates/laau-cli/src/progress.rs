@@ -40,6 +40,11 @@ impl Progress {
         Self { bar, shows }
     }
 
+    /// The number of units is known only now.
+    pub(crate) fn set_length(&self, units: usize) {
+        self.bar.set_length(units as u64);
+    }
+
     /// So many units are done, and this is to be said about them.
     pub(crate) fn at(&self, units: usize, words: impl Display) {
         self.bar.set_position(units as u64);
@@ -82,11 +87,6 @@ impl Progress {
             Shows::Lines => output::talk(words),
             Shows::Nothing => {}
         }
-    }
-
-    /// A line that matters even to those who asked for quiet.
-    pub(crate) fn say(&self, words: impl Display) {
-        self.bar.suspend(|| output::talk(words));
     }
 
     /// A line for a reader of a log, where there is no bar.

@@ -67,7 +67,7 @@ pub fn episode_gradient(
         let query = Query {
             context,
             multiplier: &multipliers[step * m..][..m],
-            remaining: available,
+            available,
         };
         solver.solve(query, solutions.row_mut(step))?;
         solutions.row(step).status.expect_feasible(step)?;
@@ -101,14 +101,14 @@ pub fn episode_gradient(
         let query = Query {
             context,
             multiplier: &multipliers[step * m..][..m],
-            remaining: &available[step * m..][..m],
+            available: &available[step * m..][..m],
         };
         gradient
             .counts
             .add(solver.pullback(query, solution, &upstream, layer.row_mut(0))?);
         gradient.multipliers[step * m..][..m].copy_from_slice(&layer.multipliers);
         for i in 0..m {
-            gradient.budgets[i] += layer.remaining[i];
+            gradient.budgets[i] += layer.available[i];
         }
     }
     Ok(gradient)

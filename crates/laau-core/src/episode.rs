@@ -1,4 +1,4 @@
-//! Episodes: what happens to a policy.
+//! Contexts and budgets of episodes.
 
 use crate::error::{Error, expect_finite, expect_length};
 use crate::problem::{Dimensions, Problem, least_budgets};
@@ -91,16 +91,12 @@ impl Episodes {
         budgets: Vec<f64>,
     ) -> Result<Self, Error> {
         for (what, size) in [
-            ("a horizon", horizon),
-            ("a context", context_len),
-            ("the budgets", budget_len),
+            ("step", horizon),
+            ("context entry", context_len),
+            ("budget", budget_len),
         ] {
             if size == 0 {
-                return Err(Error::WrongLength {
-                    what,
-                    expected: 1,
-                    found: 0,
-                });
+                return Err(Error::Empty { what });
             }
         }
         let count = budgets.len() / budget_len;
@@ -223,15 +219,15 @@ impl Episodes {
         }
         let least = least_budgets(problem, self.horizon);
         for (index, &budget) in self.budgets.iter().enumerate() {
-            let resource = index % budgets;
-            if budget < least[resource] {
-                return Err(Error::BudgetTooSmall {
-                    episode: index / budgets,
-                    resource,
-                    budget,
-                    least: least[resource],
+            let least = least[index % budgets];
+            if budget < least {
+                let error = Error::BudgetTooSmall {
+                    budget: index % budgets,
+                    given: budget,
+                    least,
                     horizon: self.horizon,
-                });
+                };
+                return Err(error.in_episode(index / budgets));
             }
         }
         for (index, context) in self.contexts.chunks_exact(context).enumerate() {
@@ -285,7 +281,7 @@ mod tests {
         );
         check(
             Episodes::new(0, 1, 1, vec![], vec![]),
-            "expected 1 values for a horizon, found 0",
+            "expected at least one step, found none",
         );
     }
 
@@ -299,7 +295,7 @@ mod tests {
                 .check(&problem)
                 .unwrap_err()
                 .to_string(),
-            "episode 1: budget 2.9 of resource 0 is below 3, the least that 3 steps use"
+            "episode 1: budget 0 is 2.9, below 3, the least that 3 steps use"
         );
     }
 
@@ -309,15 +305,15 @@ mod tests {
         // Three times the float nearest to 0.1 lies between these two neighbours.
         let (below, above) = (0.3_f64.next_up().next_down(), 0.3_f64.next_up());
         assert_eq!(two_episodes([above, above]).unwrap().check(&problem), Ok(()));
+        let error = two_episodes([above, below]).unwrap().check(&problem).unwrap_err();
         assert_eq!(
-            two_episodes([above, below]).unwrap().check(&problem),
-            Err(Error::BudgetTooSmall {
-                episode: 1,
-                resource: 0,
-                budget: below,
+            error.root(),
+            &Error::BudgetTooSmall {
+                budget: 0,
+                given: below,
                 least: above,
                 horizon: 3
-            })
+            }
         );
     }
 

@@ -22,6 +22,12 @@ pub enum Error {
         /// The length that was found.
         found: usize,
     },
+    /// Nothing where at least one is needed.
+    #[error("expected at least one {what}, found none")]
+    Empty {
+        /// What is missing.
+        what: &'static str,
+    },
     /// A NaN or infinite value where a finite one belongs.
     #[error("expected a finite value for {what}[{index}], found {value}")]
     NotFinite {
@@ -55,30 +61,26 @@ pub enum Error {
         expected: &'static str,
     },
     /// An episode whose budget cannot pay the lower bound of every step.
-    #[error(
-        "episode {episode}: budget {budget} of resource {resource} is below {least}, the least that {horizon} steps use"
-    )]
+    #[error("budget {budget} is {given}, below {least}, the least that {horizon} steps use")]
     BudgetTooSmall {
-        /// The episode's position in its set.
-        episode: usize,
-        /// The resource.
-        resource: usize,
-        /// Its budget.
-        budget: f64,
+        /// Which budget.
+        budget: usize,
+        /// Its value.
+        given: f64,
         /// The least feasible budget.
         least: f64,
         /// The horizon.
         horizon: usize,
     },
-    /// A spend beyond what remains.
-    #[error("resource {resource}: {asked} asked, {remaining} remaining")]
+    /// A spend beyond what is available.
+    #[error("budget {budget}: {asked} asked, {available} available")]
     Overspend {
-        /// The resource.
-        resource: usize,
+        /// Which budget.
+        budget: usize,
         /// The usage that was asked for.
         asked: f64,
-        /// What remains, rounded down.
-        remaining: f64,
+        /// What is available, rounded down.
+        available: f64,
     },
     /// An action outside the problem's box.
     #[error("action[{index}] is {value}, outside its box [{lower}, {upper}]")]
@@ -100,6 +102,52 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+    /// A policy that did not take part.
+    #[error("no online policy `{policy}` took part")]
+    UnknownPolicy {
+        /// The name that was asked for.
+        policy: String,
+    },
+    /// The system refused a thread.
+    #[error("no thread can be started: {reason}")]
+    Thread {
+        /// The system's reason.
+        reason: String,
+    },
+    /// A task that lacks the projector its policy needs.
+    #[error("expected a projector for {actions} actions (`Task::with_projector`), found none")]
+    NoProjector {
+        /// The number of actions.
+        actions: usize,
+    },
+    /// An option of a policy outside its range.
+    #[error("policy `{policy}`: expected {expected} for option `{option}`, found {value}")]
+    InvalidOption {
+        /// The policy's name.
+        policy: &'static str,
+        /// The option's name.
+        option: &'static str,
+        /// The range.
+        expected: &'static str,
+        /// The value that was given.
+        value: f64,
+    },
+    /// An iteration that stopped short of its tolerance.
+    #[error(
+        "policy `{policy}`: {what} stopped after {iterations} iterations at {residual:.1e}, expected at most {tolerance:.1e}"
+    )]
+    NotConverged {
+        /// The policy's name.
+        policy: &'static str,
+        /// What was iterated.
+        what: &'static str,
+        /// Iterations taken.
+        iterations: usize,
+        /// The residual or gap reached.
+        residual: f64,
+        /// The tolerance.
+        tolerance: f64,
+    },
     /// A layer that could not be solved while a policy was deciding.
     #[error("step {step}: the layer was not solved: {status}")]
     Unsolved {
@@ -108,13 +156,7 @@ pub enum Error {
         /// The solver's outcome.
         status: crate::solver::Status,
     },
-    /// A payment for a step whose context was not revealed, or a second one for the same context.
-    #[error("step {step}: nothing can be paid before its context is revealed")]
-    NoContext {
-        /// The step.
-        step: usize,
-    },
-    /// A context or a payment after the last step.
+    /// A context after the last step.
     #[error("the episode is over: all {horizon} steps are paid")]
     EpisodeOver {
         /// The horizon.
@@ -163,15 +205,34 @@ impl Error {
         }
     }
 
-    pub(crate) fn in_episode(mut self, of_set: usize) -> Self {
-        if let Self::BudgetTooSmall { episode, .. } = &mut self {
-            *episode = of_set;
-            return self;
-        }
+    pub(crate) fn in_episode(self, episode: usize) -> Self {
         Self::InEpisode {
-            episode: of_set,
+            episode,
             reason: Box::new(self),
         }
+    }
+}
+
+/// Checks one option of a policy.
+///
+/// # Errors
+/// [`Error::InvalidOption`] unless it is good.
+pub fn expect_option(
+    good: bool,
+    policy: &'static str,
+    option: &'static str,
+    expected: &'static str,
+    value: f64,
+) -> Result<(), Error> {
+    if good {
+        Ok(())
+    } else {
+        Err(Error::InvalidOption {
+            policy,
+            option,
+            expected,
+            value,
+        })
     }
 }
 

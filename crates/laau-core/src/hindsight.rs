@@ -1,12 +1,10 @@
 //! The offline optimum sees the whole episode; nothing else does.
 
-use std::sync::Arc;
-
 use crate::episode::Episode;
 use crate::error::Error;
 use crate::policy::{Agent, Observation, Policy};
 use crate::problem::Problem;
-use crate::projected::Projected;
+use crate::projection::Projection;
 
 /// Plans an episode with all of it in sight.
 pub trait Hindsight: Send + Sync {
@@ -20,55 +18,67 @@ pub trait Hindsight: Send + Sync {
     fn plan(&self, episode: &Episode<'_>, actions: &mut [f64]) -> Result<(), Error>;
 }
 
-/// Plays a plan step by step, so that it is paid by the same ledger as everybody's actions.
+/// A plan for one episode as a policy, so that it is paid by the same ledger as everybody's actions.
 ///
 /// A plan is optimal to rounding; the projection takes back the last bit where the plan would overspend by it.
-#[must_use]
-pub fn replay(name: impl Into<String>, plan: Vec<f64>, problem: Arc<dyn Problem>) -> Projected<Replay> {
-    Projected::new(
-        Replay {
-            name: name.into(),
-            plan,
-        },
-        problem,
-    )
-}
-
-/// A plan for one episode, as a policy; see [`replay`].
-#[derive(Debug, Clone)]
-pub struct Replay {
+pub struct Replay<'a> {
     name: String,
     plan: Vec<f64>,
+    problem: &'a dyn Problem,
 }
 
-impl Policy for Replay {
+impl<'a> Replay<'a> {
+    /// Plays a plan of `N × d` actions.
+    #[must_use]
+    pub fn new(name: impl Into<String>, plan: Vec<f64>, problem: &'a dyn Problem) -> Self {
+        Self {
+            name: name.into(),
+            plan,
+            problem,
+        }
+    }
+}
+
+impl Policy for Replay<'_> {
     fn name(&self) -> &str {
         &self.name
     }
 
     fn begin(&self) -> Box<dyn Agent + '_> {
-        Box::new(ReplayAgent { plan: &self.plan })
+        Box::new(ReplayAgent {
+            replay: self,
+            projection: Projection::new(self.problem),
+            projections: 0,
+        })
     }
 }
 
 struct ReplayAgent<'a> {
-    plan: &'a [f64],
+    replay: &'a Replay<'a>,
+    projection: Projection,
+    projections: usize,
 }
 
 impl Agent for ReplayAgent<'_> {
     fn decide(&mut self, observation: &Observation<'_>, action: &mut [f64]) -> Result<(), Error> {
+        let Replay { plan, problem, .. } = self.replay;
         let d = action.len();
         let start = observation.step * d;
-        match self.plan.get(start..start + d) {
-            Some(planned) => {
-                action.copy_from_slice(planned);
-                Ok(())
-            }
-            None => Err(Error::WrongLength {
+        let Some(planned) = plan.get(start..start + d) else {
+            return Err(Error::WrongLength {
                 what: "the plan",
                 expected: observation.horizon * d,
-                found: self.plan.len(),
-            }),
-        }
+                found: plan.len(),
+            });
+        };
+        action.copy_from_slice(planned);
+        let (context, available) = (observation.context(), observation.available);
+        let changed = self.projection.apply(*problem, context, available, action);
+        self.projections += usize::from(changed);
+        Ok(())
+    }
+
+    fn projections(&self) -> usize {
+        self.projections
     }
 }

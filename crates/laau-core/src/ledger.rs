@@ -81,25 +81,25 @@ impl Ledger {
     /// [`Error::Negative`] when it is no usage.
     pub fn spend(&mut self, usage: &[f64]) -> Result<(), Error> {
         expect_length("usage", usage, self.remaining.len())?;
-        for (resource, (&asked, &remaining)) in usage.iter().zip(&self.remaining).enumerate() {
-            if asked > remaining && asked.is_finite() {
+        for (budget, (&asked, &available)) in usage.iter().zip(&self.remaining).enumerate() {
+            if asked > available && asked.is_finite() {
                 return Err(Error::Overspend {
-                    resource,
+                    budget,
                     asked,
-                    remaining,
+                    available,
                 });
             }
             if !asked.is_finite() {
                 return Err(Error::NotFinite {
                     what: "usage",
-                    index: resource,
+                    index: budget,
                     value: asked,
                 });
             }
             if asked < 0.0 {
                 return Err(Error::Negative {
                     what: "usage",
-                    index: resource,
+                    index: budget,
                     value: asked,
                 });
             }
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(
             ledger.spend(&[0.5, 2.5]),
             Err(Error::Overspend {
-                resource: 1,
+                budget: 1,
                 asked: 2.5,
                 remaining: 2.0
             })

@@ -1,13 +1,16 @@
 #![doc = include_str!("../README.md")]
 
+mod autodiff;
 mod backward;
 mod closed_form;
+mod comparison;
 #[cfg(feature = "conformance")]
 pub mod conformance;
-mod dual;
 mod episode;
+mod episode_run;
 mod error;
 mod exact;
+mod fit;
 mod hindsight;
 mod ledger;
 mod nearest;
@@ -19,25 +22,30 @@ mod projection;
 mod report;
 mod rollout;
 mod solver;
+mod task;
 mod unrolled;
 
+pub use autodiff::{AutoDiff, DualNum, Number, ProblemFunctions};
 pub use backward::{EpisodeGradient, episode_gradient};
 pub use closed_form::{ClosedForm, LinearSteps, Regularity};
-pub use dual::{Dual, DualNum, Functions, Number};
+pub use comparison::{Comparison, ComparisonObserver};
 pub use episode::{Episode, Episodes};
-pub use error::Error;
-pub use hindsight::{Hindsight, Replay, replay};
+pub use episode_run::{EpisodeRun, Refused, Step};
+pub use error::{Error, expect_option};
+pub use fit::{Fit, FitObserver, FitSets, Fitted, Parameter, Player, Sets, Unfitted};
+pub use hindsight::{Hindsight, Replay};
 pub use ledger::Ledger;
 pub use nearest::Nearest;
 pub use policy::{Agent, GradientCounts, Observation, Policy};
 pub use problem::{Dimensions, Problem, SmoothProblem, Structure, validate_problem};
 pub use projected::Projected;
 pub use projection::Projection;
-pub use report::{PolicyReport, Report, quantile};
-pub use rollout::{Progress, Rollout, rollout, rollout_all, rollout_hindsight};
+pub use report::{PolicyReport, Report, Run, SeedReport, align, column_names, four_digits, quantile};
+pub use rollout::{Rollout, mean_utility, rollout, rollout_all, rollout_hindsight};
 pub use solver::{
     Differentiate, Exactness, GradientMut, Gradients, Inexact, Input, Queries, Query, SolutionColumns,
     SolutionMut, SolutionRef, Solutions, Status, StepSolver, check_queries, check_query, infeasible,
     invalid_input,
 };
+pub use task::Task;
 pub use unrolled::{Constant, Multiplier, Pricer, Unrolled};

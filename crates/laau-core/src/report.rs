@@ -1,37 +1,52 @@
-//! What is reported of a policy.
+//! The report of a comparison: the tables, JSON and figures all come from it.
 
 use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
 
-use serde::{Deserialize, Serialize};
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
 
 use crate::episode::Episodes;
-use crate::policy::GradientCounts;
+use crate::error::Error;
+use crate::fit::{Fitted, Parameter, Player};
+use crate::policy::{GradientCounts, Policy};
 use crate::rollout::Rollout;
 
 /// The figures of several policies on the same episodes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+///
+/// Its `Display` is a table for people; it serialises to `summary.json`.
+#[derive(Serialize)]
 pub struct Report {
     /// The problem's name.
     pub problem: String,
     /// Steps per episode.
     pub horizon: usize,
-    /// Number of episodes.
+    /// Number of test episodes.
     pub episodes: usize,
-    /// One entry per policy, in the order they were run.
+    /// The seeds, in order.
+    pub seeds: Vec<u64>,
+    /// One entry per policy, in the order in which they were added; a map by name when serialised.
+    #[serde(serialize_with = "by_name")]
     pub policies: Vec<PolicyReport>,
+    /// Policies that were left out, and why.
+    #[serde(skip)]
+    pub left_out: Vec<(String, Error)>,
 }
 
-/// The figures of one policy.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// The figures of one policy over all episodes and seeds.
+#[derive(Serialize)]
 pub struct PolicyReport {
     /// The policy's name.
+    #[serde(skip)]
     pub name: String,
     /// Mean utility per step.
     pub utility: f64,
-    /// Mean utility over that of the offline optimum on the same episodes, if it was run: 1 less the relative loss. Where
-    /// utilities are negative (delays), it is 1 less the relative excess, so that more is better here, too.
+    /// Mean utility over that of the offline optimum on the same episodes, if it was run and is not zero: 1 less the
+    /// relative loss. Where utilities are negative (delays), it is 1 less the relative excess, so that more is better
+    /// here, too.
     pub fraction_of_opt: Option<f64>,
     /// Mean remaining budget in percent, per budget.
+    #[serde(serialize_with = "one_or_several")]
     pub remaining_percent: Vec<f64>,
     /// Minimum, quartiles and maximum of the utility per step over episodes.
     pub quantiles: [f64; 5],
@@ -42,54 +57,338 @@ pub struct PolicyReport {
     /// Steps in which the named projection acted.
     pub projections: usize,
     /// Steps whose action was feasible but short of the layer's tolerance.
-    #[serde(default)]
     pub unconverged: usize,
     /// Exact and approximate gradients in training, for a policy that was trained.
     pub gradients: Option<GradientCounts>,
+    /// The time of one decision in one thread, ledger included, if it was measured.
+    pub microseconds_per_decision: Option<f64>,
+    /// What was fitted or tuned, by name; that of the first seed.
+    pub parameters: BTreeMap<String, Parameter>,
+    /// One entry per seed; the same figures in each for a policy that draws nothing.
+    pub seeds: Vec<SeedReport>,
+    /// One run per seed, or one for all seeds where a policy draws nothing.
+    #[serde(skip)]
+    pub runs: Vec<Run>,
+}
+
+/// The figures of one policy and seed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SeedReport {
+    /// The seed.
+    pub seed: u64,
+    /// Mean utility per step.
+    pub utility: f64,
+    /// As in [`PolicyReport`].
+    pub fraction_of_opt: Option<f64>,
+    /// Mean remaining budget in percent, per budget.
+    #[serde(serialize_with = "one_or_several")]
+    pub remaining_percent: Vec<f64>,
+    /// Steps in which the policy asked for what cannot be paid.
+    pub violations: usize,
     /// What was fitted or tuned, by name.
-    pub parameters: BTreeMap<String, f64>,
+    pub parameters: BTreeMap<String, Parameter>,
+}
+
+/// A policy that was fitted with one seed and played on the test episodes.
+pub struct Run {
+    /// The seed.
+    pub seed: u64,
+    /// The policy, and what was found for it.
+    pub fitted: Fitted,
+    /// How the test episodes went, in order.
+    pub rollouts: Vec<Rollout>,
+}
+
+fn by_name<S: Serializer>(policies: &[PolicyReport], serializer: S) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(Some(policies.len()))?;
+    for policy in policies {
+        map.serialize_entry(&policy.name, policy)?;
+    }
+    map.end()
+}
+
+/// A number for one budget, a list for several.
+fn one_or_several<S: Serializer>(values: &[f64], serializer: S) -> Result<S::Ok, S::Error> {
+    match values {
+        [one] => one.serialize(serializer),
+        several => several.serialize(serializer),
+    }
+}
+
+impl Report {
+    /// The figures of a policy.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPolicy`] when no policy of that name took part.
+    pub fn entry(&self, name: &str) -> Result<&PolicyReport, Error> {
+        let found = self.policies.iter().find(|policy| policy.name == name);
+        found.ok_or_else(|| Error::UnknownPolicy {
+            policy: name.to_owned(),
+        })
+    }
+
+    /// An online policy that took part, as fitted with the first seed.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPolicy`] when no online policy of that name took part.
+    pub fn policy(&self, name: &str) -> Result<&dyn Policy, Error> {
+        match &self.entry(name)?.runs[0].fitted.player {
+            Player::Online(policy) => Ok(&**policy),
+            Player::Hindsight(_) => Err(Error::UnknownPolicy {
+                policy: name.to_owned(),
+            }),
+        }
+    }
+
+    /// All figures in full precision, one row per policy.
+    #[must_use]
+    pub fn to_csv(&self) -> String {
+        let budgets = self.policies.first().map_or(1, |p| p.remaining_percent.len());
+        let mut text = format!(
+            "policy,utility,fraction_of_opt,{},min,q25,median,q75,max,violations,failures,projections,\
+             exact_gradients,approximate_gradients,microseconds_per_decision\n",
+            column_names("remaining_percent", budgets).join(",")
+        );
+        for policy in &self.policies {
+            let or_empty = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
+            let mut row = vec![
+                policy.name.clone(),
+                policy.utility.to_string(),
+                or_empty(policy.fraction_of_opt),
+            ];
+            row.extend(policy.remaining_percent.iter().map(f64::to_string));
+            row.extend(policy.quantiles.map(|quantile| quantile.to_string()));
+            row.extend(
+                [policy.violations, policy.failures, policy.projections].map(|count| count.to_string()),
+            );
+            row.extend(match policy.gradients {
+                Some(counts) => [counts.exact.to_string(), counts.approximate.to_string()],
+                None => [String::new(), String::new()],
+            });
+            row.push(or_empty(policy.microseconds_per_decision));
+            text.push_str(&row.join(","));
+            text.push('\n');
+        }
+        text
+    }
+
+    /// A table in Markdown, rounded.
+    #[must_use]
+    pub fn to_markdown(&self) -> String {
+        let (heading, rows) = self.rounded();
+        let mut text = format!("| {} |\n|---|", heading.join(" | "));
+        text.push_str(&"--:|".repeat(heading.len() - 1));
+        text.push('\n');
+        for row in &rows {
+            text += &format!("| {} |\n", row.join(" | "));
+        }
+        text
+    }
+
+    /// The heading and a row per policy, rounded for people.
+    fn rounded(&self) -> (Vec<&'static str>, Vec<Vec<String>>) {
+        let timed = self
+            .policies
+            .iter()
+            .any(|p| p.microseconds_per_decision.is_some());
+        let mut heading = vec![
+            "policy",
+            "utility",
+            "of opt",
+            "remaining %",
+            "min",
+            "25%",
+            "50%",
+            "75%",
+            "max",
+            "violations",
+        ];
+        heading.extend(timed.then_some("µs/decision"));
+        let rows = self.policies.iter().map(|policy| {
+            let percents = policy.remaining_percent.iter().map(|p| format!("{p:.2}"));
+            let or_dash = |value: Option<f64>, digits: usize| {
+                value.map_or("-".to_owned(), |value| format!("{value:.digits$}"))
+            };
+            let mut row = vec![
+                policy.name.clone(),
+                four_digits(policy.utility),
+                or_dash(policy.fraction_of_opt, 4),
+                percents.collect::<Vec<_>>().join(" "),
+            ];
+            row.extend(policy.quantiles.map(four_digits));
+            row.push(policy.violations.to_string());
+            row.extend(timed.then(|| or_dash(policy.microseconds_per_decision, 2)));
+            row
+        });
+        let rows = rows.collect();
+        (heading, rows)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (heading, rows) = self.rounded();
+        f.write_str(&align(&heading, &rows))
+    }
+}
+
+impl fmt::Debug for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl PolicyReport {
-    /// Sums up rollouts of one policy; `optimum` are the rollouts of the offline optimum on the same episodes.
+    /// Sums up the runs of one policy, one per seed or one for all; `optimum` are the rollouts of the offline optimum on
+    /// the same episodes.
+    ///
+    /// # Panics
+    /// Without a run.
     #[must_use]
     pub fn new(
         name: impl Into<String>,
-        rollouts: &[Rollout],
+        runs: Vec<Run>,
+        seeds: &[u64],
         episodes: &Episodes,
         optimum: Option<&[Rollout]>,
     ) -> Self {
-        let mut utilities: Vec<f64> = rollouts.iter().map(Rollout::utility).collect();
-        let mean = mean(&utilities);
-        let fraction_of_opt = optimum.map(|optimum| {
+        let all: Vec<&Rollout> = runs.iter().flat_map(|run| &run.rollouts).collect();
+        let mut utilities: Vec<f64> = all.iter().map(|rollout| rollout.utility()).collect();
+        let utility = mean(&utilities);
+        let best = optimum.map(|optimum| {
             let best: Vec<f64> = optimum.iter().map(Rollout::utility).collect();
-            fraction(mean, self::mean(&best))
+            mean(&best)
         });
-        let budgets = episodes.budget_len();
-        let mut remaining_percent = vec![0.0; budgets];
-        for (rollout, episode) in rollouts.iter().zip(episodes.iter()) {
-            for m in 0..budgets {
-                if episode.budgets()[m] > 0.0 {
-                    remaining_percent[m] +=
-                        100.0 * rollout.remaining[m] / episode.budgets()[m] / rollouts.len() as f64;
-                }
-            }
+        // A fraction of an optimum that is zero says nothing.
+        let fraction_of_best = |utility| best.map(|best| fraction(utility, best)).filter(|f| f.is_finite());
+        let mut gradients: Option<GradientCounts> = None;
+        for counts in runs.iter().filter_map(|run| run.fitted.gradients) {
+            let sum = gradients.get_or_insert_default();
+            sum.exact += counts.exact;
+            sum.approximate += counts.approximate;
         }
         utilities.sort_by(f64::total_cmp);
+        let seeds = seeds
+            .iter()
+            .enumerate()
+            .map(|(position, &seed)| {
+                let run = &runs[position.min(runs.len() - 1)];
+                let utility = crate::rollout::mean_utility(&run.rollouts);
+                SeedReport {
+                    seed,
+                    utility,
+                    fraction_of_opt: fraction_of_best(utility),
+                    remaining_percent: remaining_percent(run.rollouts.iter(), episodes),
+                    violations: run.rollouts.iter().map(|r| r.violations).sum(),
+                    parameters: run.fitted.parameters.clone(),
+                }
+            })
+            .collect();
         Self {
             name: name.into(),
-            utility: mean,
-            fraction_of_opt,
-            remaining_percent,
+            utility,
+            fraction_of_opt: fraction_of_best(utility),
+            remaining_percent: remaining_percent(all.iter().copied(), episodes),
             quantiles: [0.0, 0.25, 0.5, 0.75, 1.0].map(|q| quantile(&utilities, q)),
-            violations: rollouts.iter().map(|r| r.violations).sum(),
-            failures: rollouts.iter().map(|r| r.failures).sum(),
-            projections: rollouts.iter().map(|r| r.projections).sum(),
-            unconverged: rollouts.iter().map(|r| r.unconverged).sum(),
-            gradients: None,
-            parameters: BTreeMap::new(),
+            violations: all.iter().map(|r| r.violations).sum(),
+            failures: all.iter().map(|r| r.failures).sum(),
+            projections: all.iter().map(|r| r.projections).sum(),
+            unconverged: all.iter().map(|r| r.unconverged).sum(),
+            gradients,
+            microseconds_per_decision: None,
+            parameters: runs[0].fitted.parameters.clone(),
+            seeds,
+            runs,
         }
     }
+
+    /// The run of a seed, by its position.
+    #[must_use]
+    pub fn run(&self, seed: usize) -> &Run {
+        &self.runs[seed.min(self.runs.len() - 1)]
+    }
+
+    /// The first error of the policy in a step, if there is one.
+    #[must_use]
+    pub fn first_failure(&self) -> Option<&Error> {
+        let rollouts = self.runs.iter().flat_map(|run| &run.rollouts);
+        rollouts
+            .filter_map(|rollout| rollout.first_failure.as_ref())
+            .next()
+    }
+}
+
+/// The mean remaining budget in percent; episodes repeat, once per seed.
+fn remaining_percent<'a>(
+    rollouts: impl ExactSizeIterator<Item = &'a Rollout>,
+    episodes: &Episodes,
+) -> Vec<f64> {
+    let count = rollouts.len();
+    let mut percent = vec![0.0; episodes.budget_len()];
+    for (index, rollout) in rollouts.enumerate() {
+        let budgets = episodes.get(index % episodes.len()).budgets();
+        for ((percent, remaining), &budget) in percent.iter_mut().zip(&rollout.remaining).zip(budgets) {
+            if budget > 0.0 {
+                *percent += 100.0 * remaining / budget / count as f64;
+            }
+        }
+    }
+    percent
+}
+
+/// `name`, or `name_0`, `name_1`, … if there are several: the columns of tables.
+#[must_use]
+pub fn column_names(name: &str, count: usize) -> Vec<String> {
+    if count == 1 {
+        return vec![name.to_owned()];
+    }
+    (0..count).map(|number| format!("{name}_{number}")).collect()
+}
+
+/// Lines up rows under a heading: the first column to the left, the others to the right.
+#[must_use]
+pub fn align(heading: &[&str], rows: &[Vec<String>]) -> String {
+    let heading: Vec<String> = heading.iter().map(|cell| (*cell).to_owned()).collect();
+    let all = || std::iter::once(&heading).chain(rows);
+    let widths: Vec<usize> = (0..heading.len())
+        .map(|column| {
+            let cells = all().filter_map(|row| row.get(column));
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        })
+        .collect();
+    let mut text = String::new();
+    for row in all() {
+        for (index, (cell, &width)) in row.iter().zip(&widths).enumerate() {
+            // Writing to a string does not fail.
+            let _ = match index {
+                0 => write!(text, "{cell:<width$}"),
+                _ => write!(text, "  {cell:>width$}"),
+            };
+        }
+        text.truncate(text.trim_end().len());
+        text.push('\n');
+    }
+    text
+}
+
+/// A number with four significant digits; a dash for none.
+#[must_use]
+pub fn four_digits(value: f64) -> String {
+    if value.is_nan() {
+        return "-".to_owned();
+    }
+    let magnitude = value.abs();
+    if magnitude != 0.0 && !(1e-3..1e6).contains(&magnitude) {
+        return format!("{value:.3e}");
+    }
+    let decimals = match magnitude {
+        m if m >= 1000.0 => 0,
+        m if m >= 100.0 => 1,
+        m if m >= 10.0 => 2,
+        m if m >= 1.0 => 3,
+        _ => 4,
+    };
+    format!("{value:.decimals$}")
 }
 
 /// `1 − (best − utility) / |best|`.
@@ -125,6 +424,32 @@ pub fn quantile(sorted: &[f64], q: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn columns_line_up() {
+        let rows = [
+            vec!["a".to_owned(), "1".to_owned()],
+            vec!["long".to_owned(), "10.5".to_owned()],
+        ];
+        assert_eq!(
+            align(&["name", "x"], &rows),
+            "name     x\na        1\nlong  10.5\n"
+        );
+    }
+
+    #[test]
+    fn numbers_have_four_digits() {
+        for (value, expected) in [
+            (0.0, "0.0000"),
+            (0.12345, "0.1235"),
+            (12.345, "12.35"),
+            (-1234.5, "-1234"),
+            (1e9, "1.000e9"),
+            (f64::NAN, "-"),
+        ] {
+            assert_eq!(four_digits(value), expected);
+        }
+    }
 
     #[test]
     fn a_fraction_is_one_less_the_loss_whatever_the_sign() {

@@ -6,7 +6,7 @@ use crate::closed_form::ClosedForm;
 use crate::error::{Error, expect_length};
 use crate::problem::{Dimensions, Problem, SmoothProblem};
 
-/// What a layer is asked: one context, one multiplier per budget, one remaining budget (already less the reserve).
+/// Inputs of one solve: a context, and per budget a multiplier and what is available (the remainder less the reserve).
 #[derive(Debug, Clone, Copy)]
 pub struct Query<'a> {
     /// The context `c`.
@@ -14,7 +14,7 @@ pub struct Query<'a> {
     /// The multipliers `λ ≥ 0`.
     pub multiplier: &'a [f64],
     /// The budgets `b` that this step may use.
-    pub remaining: &'a [f64],
+    pub available: &'a [f64],
 }
 
 /// Several queries, row after row.
@@ -25,7 +25,7 @@ pub struct Queries<'a> {
     /// `rows × M`.
     pub multipliers: &'a [f64],
     /// `rows × M`.
-    pub remaining: &'a [f64],
+    pub available: &'a [f64],
 }
 
 impl<'a> Queries<'a> {
@@ -36,7 +36,7 @@ impl<'a> Queries<'a> {
         Query {
             context: &self.contexts[row * context..][..context],
             multiplier: &self.multipliers[row * budgets..][..budgets],
-            remaining: &self.remaining[row * budgets..][..budgets],
+            available: &self.available[row * budgets..][..budgets],
         }
     }
 }
@@ -48,8 +48,8 @@ pub enum Input {
     Context,
     /// The multiplier.
     Multiplier,
-    /// The remaining budget.
-    Remaining,
+    /// What is available of each budget.
+    Available,
 }
 
 impl fmt::Display for Input {
@@ -57,7 +57,7 @@ impl fmt::Display for Input {
         f.write_str(match self {
             Self::Context => "context",
             Self::Multiplier => "multiplier",
-            Self::Remaining => "remaining",
+            Self::Available => "available",
         })
     }
 }
@@ -65,7 +65,7 @@ impl fmt::Display for Input {
 /// How a query ended. Whatever it says, the action is finite and inside the box.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Status {
-    /// The KKT conditions hold to the solver's tolerance, and the usage is at most the remaining budget, exactly.
+    /// The KKT conditions hold to the solver's tolerance, and the usage is at most what is available, exactly.
     Solved {
         /// Iterations taken; 0 for a closed form.
         iterations: u32,
@@ -74,8 +74,8 @@ pub enum Status {
     },
     /// Even the lower corner of the box uses more than what remains; the action is that corner.
     Infeasible {
-        /// The first resource that falls short.
-        resource: usize,
+        /// The first budget that falls short.
+        budget: usize,
         /// By how much.
         shortfall: f64,
     },
@@ -130,8 +130,8 @@ impl fmt::Display for Status {
             Self::Solved { iterations, residual } => {
                 write!(f, "solved in {iterations} iterations, residual {residual:.1e}")
             }
-            Self::Infeasible { resource, shortfall } => {
-                write!(f, "infeasible: resource {resource} falls short by {shortfall}")
+            Self::Infeasible { budget, shortfall } => {
+                write!(f, "infeasible: budget {budget} falls short by {shortfall}")
             }
             Self::NotConverged { iterations, residual } => {
                 write!(
@@ -349,8 +349,8 @@ pub enum Inexact {
 pub struct GradientMut<'a> {
     /// In the multipliers, `M` values.
     pub multiplier: &'a mut [f64],
-    /// In the remaining budgets, `M` values.
-    pub remaining: &'a mut [f64],
+    /// In what is available of each budget, `M` values.
+    pub available: &'a mut [f64],
     /// In the context.
     pub context: Option<&'a mut [f64]>,
 }
@@ -362,7 +362,7 @@ pub struct Gradients {
     /// `rows × M`.
     pub multipliers: Vec<f64>,
     /// `rows × M`.
-    pub remaining: Vec<f64>,
+    pub available: Vec<f64>,
     /// `rows × context`, or empty if not asked for.
     pub contexts: Vec<f64>,
     /// `rows`.
@@ -370,13 +370,13 @@ pub struct Gradients {
 }
 
 impl Gradients {
-    /// Room for the gradients of `rows` queries, in multipliers and remaining budgets.
+    /// Room for the gradients of `rows` queries, in multipliers and available budgets.
     #[must_use]
     pub fn new(dimensions: Dimensions, rows: usize) -> Self {
         Self {
             dimensions,
             multipliers: vec![0.0; rows * dimensions.budgets],
-            remaining: vec![0.0; rows * dimensions.budgets],
+            available: vec![0.0; rows * dimensions.budgets],
             contexts: Vec::new(),
             exactness: vec![Exactness::Exact; rows],
         }
@@ -398,7 +398,7 @@ impl Gradients {
         } = self.dimensions;
         GradientMut {
             multiplier: &mut self.multipliers[row * m..][..m],
-            remaining: &mut self.remaining[row * m..][..m],
+            available: &mut self.available[row * m..][..m],
             context: (!self.contexts.is_empty()).then(|| &mut self.contexts[row * context..][..context]),
         }
     }
@@ -486,7 +486,7 @@ pub fn check_query(
         Queries {
             contexts: query.context,
             multipliers: query.multiplier,
-            remaining: query.remaining,
+            available: query.available,
         },
         dimensions,
         1,
@@ -504,7 +504,7 @@ pub fn check_query(
 pub fn check_queries(queries: Queries<'_>, dimensions: Dimensions, rows: usize) -> Result<(), Error> {
     expect_length("context", queries.contexts, rows * dimensions.context)?;
     expect_length("multiplier", queries.multipliers, rows * dimensions.budgets)?;
-    expect_length("remaining", queries.remaining, rows * dimensions.budgets)
+    expect_length("available", queries.available, rows * dimensions.budgets)
 }
 
 /// Finds the first input of a query that no layer can work with.
@@ -523,19 +523,19 @@ pub fn invalid_input(query: Query<'_>) -> Option<Status> {
                 !(v.is_finite() && *v >= 0.0)
             })
         })
-        .or_else(|| find(Input::Remaining, query.remaining, |v| !v.is_finite()))
+        .or_else(|| find(Input::Available, query.available, |v| !v.is_finite()))
 }
 
-/// Finds the first resource that even the lower corner of the box overuses.
+/// Finds the first budget that even the lower corner of the box overuses.
 #[must_use]
 pub fn infeasible(problem: &dyn Problem, query: Query<'_>, usage: &mut [f64]) -> Option<Status> {
     problem.usage(problem.lower(), query.context, usage);
-    let resource = usage
+    let budget = usage
         .iter()
-        .zip(query.remaining)
-        .position(|(used, remaining)| used > remaining)?;
+        .zip(query.available)
+        .position(|(used, available)| used > available)?;
     Some(Status::Infeasible {
-        resource,
-        shortfall: usage[resource] - query.remaining[resource],
+        budget,
+        shortfall: usage[budget] - query.available[budget],
     })
 }

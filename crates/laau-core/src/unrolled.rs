@@ -130,7 +130,7 @@ impl<S: StepSolver> Agent for UnrolledAgent<'_, S> {
         let query = Query {
             context: observation.context(),
             multiplier: &self.prices,
-            remaining: observation.available,
+            available: observation.available,
         };
         self.solver.solve(query, self.solution.row_mut(0))?;
         let solution = self.solution.row(0);

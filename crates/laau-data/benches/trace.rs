@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     })?;
     let imported = import(&trace, &EpisodeOptions::default())?;
     let import_seconds = start.elapsed().as_secs_f64();
-    let episodes = imported.train.len() + imported.validation.len() + imported.test.len();
+    let episodes = imported.sets.train.len() + imported.sets.validation.len() + imported.sets.test.len();
     measured("import", readings, import_seconds, episodes);
 
     forget_peak();

@@ -28,7 +28,11 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let imported = import(&trace, &EpisodeOptions::default())?;
     println!("{}", serde_json::to_string_pretty(&imported.report)?);
-    let sets = [&imported.train, &imported.validation, &imported.test];
+    let sets = [
+        &imported.sets.train,
+        &imported.sets.validation,
+        &imported.sets.test,
+    ];
     for (name, episodes) in Split::NAMES.iter().zip(sets) {
         println!("{}", serde_json::to_string_pretty(&inspect_episodes(episodes))?);
         if let Some(folder) = &folder {

@@ -9,16 +9,16 @@
 )]
 
 use laau_data::shift::{Shift, shift};
-use laau_data::synthetic::{Generate, Workload};
+use laau_data::synthetic::{GenerateOptions, Workload};
 use laau_data::{Construction, Error, Split};
 
 fn main() -> Result<(), Error> {
     println!("| construction | target d_W | d_W | sliced W1 | mean | deviation | truncated |");
     println!("|---|---|---|---|---|---|---|");
     for construction in [Construction::Consecutive, Construction::Interleaved] {
-        let options = Generate {
+        let options = GenerateOptions {
             construction,
-            ..Generate::default()
+            ..GenerateOptions::default()
         };
         let sets = Workload::default().generate_split(Split::default(), &options)?;
         for target in [0.0, 0.05, 0.1, 0.15, 0.2, 0.25] {

@@ -1,6 +1,6 @@
 //! Traces to episodes.
 
-use laau_core::Episodes;
+use laau_core::{Episodes, Sets};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
@@ -14,12 +14,8 @@ use crate::windows::{Made, consecutive};
 /// The episodes of a trace.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Imported {
-    /// For training.
-    pub train: Episodes,
-    /// For choosing settings.
-    pub validation: Episodes,
-    /// For the report.
-    pub test: Episodes,
+    /// The episodes; no series is in two of the sets.
+    pub sets: Sets,
     /// What was read, used and dropped.
     pub report: ImportReport,
 }
@@ -102,9 +98,11 @@ pub fn import(trace: &dyn Trace, options: &EpisodeOptions) -> Result<Imported, E
     }
     let [train, validation, test] = <[Episodes; 3]>::try_from(sets).unwrap_or_else(|_| unreachable!());
     Ok(Imported {
-        train,
-        validation,
-        test,
+        sets: Sets {
+            train,
+            validation,
+            test,
+        },
         report: ImportReport {
             trace: counts,
             available,
@@ -116,7 +114,7 @@ pub fn import(trace: &dyn Trace, options: &EpisodeOptions) -> Result<Imported, E
     })
 }
 
-/// Budgets for a number of episodes, uniform in [lo·N, hi·N] for each resource; every set has a stream of its own.
+/// Budgets for a number of episodes, uniform in [lo·N, hi·N] for each budget; every set has a stream of its own.
 pub(crate) fn draw_budgets(
     ranges: &[(f64, f64)],
     horizon: usize,

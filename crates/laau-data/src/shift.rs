@@ -280,13 +280,13 @@ fn check(target: f64, options: &Shift) -> Result<(), Error> {
 mod tests {
     use super::*;
     use crate::options::{Construction, Split};
-    use crate::synthetic::{Generate, Workload};
+    use crate::synthetic::{GenerateOptions, Workload};
     use crate::wasserstein::pooled_wasserstein;
 
     fn sets(construction: Construction) -> (Episodes, Episodes) {
-        let options = Generate {
+        let options = GenerateOptions {
             construction,
-            ..Generate::default()
+            ..GenerateOptions::default()
         };
         let split = Split {
             train: 1000,

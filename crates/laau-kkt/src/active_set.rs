@@ -14,7 +14,7 @@
 use laau_core::Inexact;
 
 use crate::dense::{Dense, Kind, dot};
-use crate::model::Model;
+use crate::evaluations::Evaluations;
 
 /// Where an action stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,19 +95,19 @@ impl System {
     #[inline]
     pub(crate) fn eliminate(
         &mut self,
-        model: &Model,
+        evaluations: &Evaluations,
         set: &ActiveSet,
         ridge: Option<&[f64]>,
         softness: Option<&[f64]>,
         rank_tolerance: f64,
     ) -> Result<(), Failure> {
-        let d = model.d;
+        let d = evaluations.d;
         self.form = Form::Schur;
         let a = set.budgets.len();
         self.square = softness.is_none() && a == set.free();
-        if model.structure.diagonal_hessian {
+        if evaluations.structure.diagonal_hessian {
             for i in 0..d {
-                let h = model.hessian[i] + ridge.map_or(0.0, |ridge| ridge[i]);
+                let h = evaluations.hessian[i] + ridge.map_or(0.0, |ridge| ridge[i]);
                 let free = set.bounds[i] == Bound::Free;
                 if free && !(h > f64::MIN_POSITIVE && h < f64::INFINITY) {
                     return Err(Failure::Hessian);
@@ -115,7 +115,7 @@ impl System {
                 self.inverse[i] = if free { 1.0 / h } else { 0.0 };
             }
             for (row, &m) in set.budgets.iter().enumerate() {
-                let jacobian = &model.jacobian[m * d..][..d];
+                let jacobian = &evaluations.jacobian[m * d..][..d];
                 let solved = &mut self.solved[row * d..][..d];
                 let inverse = &self.inverse[..d];
                 for i in 0..d {
@@ -124,7 +124,7 @@ impl System {
             }
         } else {
             let h = self.hessian.matrix(d);
-            h.copy_from_slice(&model.hessian);
+            h.copy_from_slice(&evaluations.hessian);
             for i in 0..d {
                 if let Some(ridge) = ridge {
                     h[i * d + i] += ridge[i];
@@ -144,7 +144,7 @@ impl System {
                 let solved = &mut self.solved[row * d..][..d];
                 for i in 0..d {
                     solved[i] = if set.bounds[i] == Bound::Free {
-                        model.jacobian[m * d + i]
+                        evaluations.jacobian[m * d + i]
                     } else {
                         0.0
                     };
@@ -154,7 +154,7 @@ impl System {
         }
         let schur = self.outer.matrix(a);
         for (row, &m) in set.budgets.iter().enumerate() {
-            let jacobian = &model.jacobian[m * d..][..d];
+            let jacobian = &evaluations.jacobian[m * d..][..d];
             for column in 0..=row {
                 // `solved` is zero off the free actions.
                 let value = dot(jacobian, &self.solved[column * d..][..d]);
@@ -173,17 +173,17 @@ impl System {
     /// Factorises for differentiation: exactly where there is a derivative, else by pseudo-inverse with the reason.
     pub(crate) fn factorise(
         &mut self,
-        model: &Model,
+        evaluations: &Evaluations,
         set: &ActiveSet,
         rank_tolerance: f64,
     ) -> Option<Inexact> {
         let too_many = set.budgets.len() > set.free();
         if !too_many {
-            match self.eliminate(model, set, None, None, rank_tolerance) {
+            match self.eliminate(evaluations, set, None, None, rank_tolerance) {
                 Ok(()) => return None,
                 Err(Failure::Hessian) => {
                     // A Hessian that is singular may still be definite where the active budgets leave freedom.
-                    self.fill_whole(model, set);
+                    self.fill_whole(evaluations, set);
                     if self.outer.factorise(Kind::Indefinite, rank_tolerance).is_ok() {
                         return None;
                     }
@@ -191,8 +191,8 @@ impl System {
                 Err(Failure::Dependent { .. }) => {}
             }
         }
-        let dependent = too_many || self.dependent(model, set, rank_tolerance);
-        self.fill_whole(model, set);
+        let dependent = too_many || self.dependent(evaluations, set, rank_tolerance);
+        self.fill_whole(evaluations, set);
         // A pseudo-inverse is never singular.
         let _ = self.outer.factorise(Kind::Pseudo, rank_tolerance);
         Some(match (too_many, dependent) {
@@ -203,14 +203,14 @@ impl System {
     }
 
     /// Factorises the system of a barrier problem, whose budgets give way by `softness`; it is never singular.
-    pub(crate) fn smooth(&mut self, model: &Model, set: &ActiveSet, softness: &[f64]) {
-        let _ = self.eliminate(model, set, None, Some(softness), 0.0);
+    pub(crate) fn smooth(&mut self, evaluations: &Evaluations, set: &ActiveSet, softness: &[f64]) {
+        let _ = self.eliminate(evaluations, set, None, Some(softness), 0.0);
     }
 
     /// Solves in place: `p` has an entry per action, `q` one per budget.
     #[inline]
-    pub(crate) fn solve(&mut self, model: &Model, set: &ActiveSet, p: &mut [f64], q: &mut [f64]) {
-        let d = model.d;
+    pub(crate) fn solve(&mut self, evaluations: &Evaluations, set: &ActiveSet, p: &mut [f64], q: &mut [f64]) {
+        let d = evaluations.d;
         let a = set.budgets.len();
         if self.form == Form::Whole {
             let f = self.free.len();
@@ -245,7 +245,7 @@ impl System {
             pinned &= q[m] == 0.0;
         }
         self.outer.solve(right);
-        if model.structure.diagonal_hessian {
+        if evaluations.structure.diagonal_hessian {
             for i in 0..d {
                 p[i] *= self.inverse[i];
             }
@@ -266,14 +266,14 @@ impl System {
     }
 
     /// Whether the gradients of the active budgets depend on each other on the free actions.
-    fn dependent(&mut self, model: &Model, set: &ActiveSet, rank_tolerance: f64) -> bool {
-        let (d, a) = (model.d, set.budgets.len());
+    fn dependent(&mut self, evaluations: &Evaluations, set: &ActiveSet, rank_tolerance: f64) -> bool {
+        let (d, a) = (evaluations.d, set.budgets.len());
         let gram = self.outer.matrix(a);
         for (row, &m) in set.budgets.iter().enumerate() {
             for (column, &k) in set.budgets.iter().enumerate() {
                 gram[row * a + column] = (0..d)
                     .filter(|i| set.bounds[*i] == Bound::Free)
-                    .map(|i| model.jacobian[m * d + i] * model.jacobian[k * d + i])
+                    .map(|i| evaluations.jacobian[m * d + i] * evaluations.jacobian[k * d + i])
                     .sum();
             }
         }
@@ -282,8 +282,8 @@ impl System {
             .is_err()
     }
 
-    fn fill_whole(&mut self, model: &Model, set: &ActiveSet) {
-        let d = model.d;
+    fn fill_whole(&mut self, evaluations: &Evaluations, set: &ActiveSet) {
+        let d = evaluations.d;
         self.form = Form::Whole;
         self.free.clear();
         self.free.extend((0..d).filter(|i| set.bounds[*i] == Bound::Free));
@@ -291,16 +291,16 @@ impl System {
         let matrix = self.outer.matrix(n);
         matrix.fill(0.0);
         for (row, &i) in self.free.iter().enumerate() {
-            if model.structure.diagonal_hessian {
-                matrix[row * n + row] = model.hessian[i];
+            if evaluations.structure.diagonal_hessian {
+                matrix[row * n + row] = evaluations.hessian[i];
             } else {
                 for (column, &j) in self.free.iter().enumerate() {
-                    matrix[row * n + column] = model.hessian[i * d + j];
+                    matrix[row * n + column] = evaluations.hessian[i * d + j];
                 }
             }
             for (column, &m) in set.budgets.iter().enumerate() {
-                matrix[row * n + f + column] = model.jacobian[m * d + i];
-                matrix[(f + column) * n + row] = model.jacobian[m * d + i];
+                matrix[row * n + f + column] = evaluations.jacobian[m * d + i];
+                matrix[(f + column) * n + row] = evaluations.jacobian[m * d + i];
             }
         }
     }

@@ -86,7 +86,7 @@ impl InteriorPoint {
         for k in 0..m {
             work.q.fill(0.0);
             for i in 0..d {
-                work.p[i] = -work.model.jacobian[k * d + i];
+                work.p[i] = -work.evaluations.jacobian[k * d + i];
             }
             work.solve_column(&mut jacobians.multiplier, m, k);
             work.p.fill(0.0);
@@ -129,8 +129,8 @@ impl InteriorPoint {
             work,
         } = self;
         let problem = &**problem;
-        work.model.begin(problem, query, solution.action);
-        work.model.evaluate_usage(problem, query, solution.action);
+        work.evaluations.begin(problem, query, solution.action);
+        work.evaluations.evaluate_usage(problem, query, solution.action);
         let weak = read_active_set(work, problem, query, solution, options);
         if let (true, Kink::Smoothed { barrier }) = (weak, options.kink) {
             self.smooth(query, barrier);
@@ -139,16 +139,16 @@ impl InteriorPoint {
             };
         }
         let work = &mut self.work;
-        work.model
+        work.evaluations
             .evaluate_hessian(&*self.problem, query, solution.action, solution.duals);
         let Workspace {
             system,
-            model,
+            evaluations,
             polish,
             ..
         } = work;
         match (
-            system.factorise(model, &polish.set, self.options.rank_tolerance),
+            system.factorise(evaluations, &polish.set, self.options.rank_tolerance),
             weak,
         ) {
             (Some(reason), _) => Exactness::Approximate { reason },
@@ -167,7 +167,7 @@ impl InteriorPoint {
     /// Hessian, and a budget has `−s/μ` on the diagonal.
     fn smooth(&mut self, query: Query<'_>, barrier: f64) {
         self.work
-            .model
+            .evaluations
             .evaluate_usage(&*self.problem, query, self.problem.lower());
         self.pin(query);
         let Self {
@@ -176,26 +176,27 @@ impl InteriorPoint {
             work,
         } = self;
         let problem = &**problem;
-        work.barrier.begin(problem, &mut work.model, query, &work.slack);
+        work.barrier
+            .begin(problem, &mut work.evaluations, query, &work.slack);
         work.barrier.advance(
             problem,
-            &mut work.model,
+            &mut work.evaluations,
             query,
             SMOOTH_TOLERANCE,
             options.max_iterations,
             Some(barrier),
         );
-        work.model
+        work.evaluations
             .evaluate_hessian(problem, query, &work.barrier.x, &work.barrier.dual);
-        let d = work.model.d;
-        let stride = if work.model.structure.diagonal_hessian {
+        let d = work.evaluations.d;
+        let stride = if work.evaluations.structure.diagonal_hessian {
             1
         } else {
             d + 1
         };
         for i in 0..d {
             let (z, y) = (work.barrier.z[i], work.barrier.y[i]);
-            work.model.hessian[i * stride] += z / work.barrier.u[i] + y / work.barrier.v[i];
+            work.evaluations.hessian[i * stride] += z / work.barrier.u[i] + y / work.barrier.v[i];
             work.polish.set.bounds[i] = if work.barrier.free[i] == 0.0 {
                 Bound::Lower
             } else {
@@ -203,7 +204,7 @@ impl InteriorPoint {
             };
         }
         work.polish.set.budgets.clear();
-        for m in 0..work.model.m {
+        for m in 0..work.evaluations.m {
             // As a diagonal of the Schur complement: s/μ.
             work.slack[m] = if work.barrier.live[m] {
                 work.polish.set.budgets.push(m);
@@ -212,7 +213,8 @@ impl InteriorPoint {
                 0.0
             };
         }
-        work.system.smooth(&work.model, &work.polish.set, &work.slack);
+        work.system
+            .smooth(&work.evaluations, &work.polish.set, &work.slack);
     }
 }
 
@@ -220,7 +222,7 @@ impl Workspace {
     /// Solves for the right-hand side in `p` and `q`, and writes the actions' part as column `k` of a table.
     fn solve_column(&mut self, out: &mut [f64], width: usize, k: usize) {
         self.system
-            .solve(&self.model, &self.polish.set, &mut self.p, &mut self.q);
+            .solve(&self.evaluations, &self.polish.set, &mut self.p, &mut self.q);
         for (i, value) in self.p.iter().enumerate() {
             out[i * width + k] = *value;
         }
@@ -241,7 +243,7 @@ fn read_active_set(
     let (lower, upper) = (problem.lower(), problem.upper());
     let set = &mut work.polish.set;
     let mut weak = false;
-    for i in 0..work.model.d {
+    for i in 0..work.evaluations.d {
         let x = solution.action[i];
         let near = |bound: f64| (x - bound).abs() <= options.active_tolerance * (x.abs() + bound.abs());
         set.bounds[i] = if solution.lower_duals[i] > 0.0 {
@@ -254,14 +256,15 @@ fn read_active_set(
         };
     }
     set.budgets.clear();
-    for m in 0..work.model.m {
-        let (used, remaining) = (work.model.usage[m], query.remaining[m]);
+    for m in 0..work.evaluations.m {
+        let (used, remaining) = (work.evaluations.usage[m], query.available[m]);
         if solution.duals[m] > 0.0 {
             set.budgets.push(m);
         } else {
             // A smaller budget would move an action off its upper bound; on the lower bound it would only be infeasible.
-            let uses = (0..work.model.d)
-                .any(|i| set.bounds[i] != Bound::Lower && work.model.jacobian[m * work.model.d + i] != 0.0);
+            let uses = (0..work.evaluations.d).any(|i| {
+                set.bounds[i] != Bound::Lower && work.evaluations.jacobian[m * work.evaluations.d + i] != 0.0
+            });
             weak |= uses && remaining - used <= options.active_tolerance * (remaining.abs() + used.abs());
         }
     }
@@ -272,7 +275,7 @@ fn check_sizes(query: Query<'_>, solution: SolutionRef<'_>, dimensions: Dimensio
     let queries = Queries {
         contexts: query.context,
         multipliers: query.multiplier,
-        remaining: query.remaining,
+        available: query.available,
     };
     check_queries(queries, dimensions, 1)?;
     expect_length("action", solution.action, dimensions.actions)?;
@@ -298,21 +301,21 @@ impl Differentiate for InteriorPoint {
         check_sizes(query, solution, dimensions)?;
         expect_length("upstream", upstream, d)?;
         expect_length("the multiplier gradient", gradient.multiplier, m)?;
-        expect_length("the remaining gradient", gradient.remaining, m)?;
+        expect_length("the remaining gradient", gradient.available, m)?;
         if let Some(out) = &gradient.context {
             expect_length("the context gradient", out, context)?;
         }
         let exactness = self.prepare(query, solution);
         if !solution.status.is_feasible() {
             gradient.multiplier.fill(0.0);
-            gradient.remaining.fill(0.0);
+            gradient.available.fill(0.0);
             if let Some(out) = gradient.context {
                 out.fill(0.0);
             }
             return Ok(exactness);
         }
         let Workspace {
-            model,
+            evaluations,
             system,
             polish,
             p,
@@ -333,11 +336,15 @@ impl Differentiate for InteriorPoint {
         };
         p.copy_from_slice(upstream);
         q.fill(0.0);
-        system.solve(model, &polish.set, p, q);
-        for (out, row) in gradient.multiplier.iter_mut().zip(model.jacobian.chunks_exact(d)) {
+        system.solve(evaluations, &polish.set, p, q);
+        for (out, row) in gradient
+            .multiplier
+            .iter_mut()
+            .zip(evaluations.jacobian.chunks_exact(d))
+        {
             *out = -dot(row, p);
         }
-        gradient.remaining.copy_from_slice(q);
+        gradient.available.copy_from_slice(q);
         if let Some(out) = gradient.context {
             for row in 0..m {
                 weights[row] = query.multiplier[row] + duals[row];

@@ -2,31 +2,31 @@
 
 use laau_core::{Query, SmoothProblem};
 
-use crate::model::Model;
+use crate::evaluations::Evaluations;
 
 /// Moves an action in until its usage fits, exactly, and changes it as little as it can.
 ///
 /// A budget that is exceeded by `e` is met by the smallest step, relative to how far each action is above its lower bound:
 /// an action that is a million times smaller than another gives nothing of the rounding of the larger one. The step may
 /// round to zero; it doubles until usage changes. If that leads nowhere the action is drawn towards the lower corner,
-/// which fits. Returns whether anything moved; the model then holds the usage of the result.
+/// which fits. Returns whether anything moved; the evaluations then holds the usage of the result.
 pub(crate) fn pull_in(
     problem: &dyn SmoothProblem,
-    model: &mut Model,
+    evaluations: &mut Evaluations,
     query: Query<'_>,
     x: &mut [f64],
 ) -> bool {
-    let (d, lower) = (model.d, problem.lower());
+    let (d, lower) = (evaluations.d, problem.lower());
     let mut moved = false;
     // What the step is multiplied with, and the budget and excess before it.
     let (mut factor, mut last) = (1.0, (usize::MAX, f64::INFINITY));
     for round in 0..DIRECT + TOWARDS_CORNER {
-        let Some(m) = exceeded(model, query) else {
+        let Some(m) = exceeded(evaluations, query) else {
             return moved;
         };
         moved = true;
-        let excess = model.usage[m] - query.remaining[m];
-        let jacobian = &model.jacobian[m * d..][..d];
+        let excess = evaluations.usage[m] - query.available[m];
+        let jacobian = &evaluations.jacobian[m * d..][..d];
         // What each action could give; the largest stands for 1.
         let most = (0..d).fold(0.0_f64, |most, i| most.max(jacobian[i] * (x[i] - lower[i])));
         if round < DIRECT && most > 0.0 {
@@ -47,11 +47,11 @@ pub(crate) fn pull_in(
                 }
             }
         }
-        model.evaluate_usage(problem, query, x);
+        evaluations.evaluate_usage(problem, query, x);
     }
-    if exceeded(model, query).is_some() {
+    if exceeded(evaluations, query).is_some() {
         x.copy_from_slice(lower);
-        model.evaluate_usage(problem, query, x);
+        evaluations.evaluate_usage(problem, query, x);
     }
     moved
 }
@@ -59,8 +59,8 @@ pub(crate) fn pull_in(
 const DIRECT: u8 = 64;
 const TOWARDS_CORNER: u8 = 54;
 
-fn exceeded(model: &Model, query: Query<'_>) -> Option<usize> {
+fn exceeded(evaluations: &Evaluations, query: Query<'_>) -> Option<usize> {
     // A NaN does not fit.
-    let fits = |m: &usize| model.usage[*m] <= query.remaining[*m];
-    (0..model.m).find(|m| !fits(m))
+    let fits = |m: &usize| evaluations.usage[*m] <= query.available[*m];
+    (0..evaluations.m).find(|m| !fits(m))
 }

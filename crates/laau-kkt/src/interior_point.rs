@@ -10,7 +10,7 @@ use laau_core::{
 use crate::active_set::System;
 use crate::barrier::Barrier;
 use crate::error::Error;
-use crate::model::Model;
+use crate::evaluations::Evaluations;
 use crate::options::Options;
 use crate::polish::Polish;
 use crate::settle::CANDIDATES;
@@ -55,7 +55,7 @@ const LAST_STAGE: f64 = 1e-80;
 /// let problem = Arc::new(LogUtility::new(2, 1, vec![1.0, 2.0], 0.1, 10.0)?);
 /// let mut solver = InteriorPoint::new(problem, Options::default())?;
 /// let mut solutions = Solutions::new(solver.problem().dimensions(), 1);
-/// let query = Query { context: &[1.0, 1.0], multiplier: &[0.0], remaining: &[4.0] };
+/// let query = Query { context: &[1.0, 1.0], multiplier: &[0.0], available: &[4.0] };
 /// solver.solve(query, solutions.row_mut(0))?;
 /// // Half of the budget for each: x = 2 and 2 · 1 = 2.
 /// let action = solutions.row(0).action;
@@ -72,7 +72,7 @@ pub struct InteriorPoint {
 /// Everything the solver writes to.
 #[derive(Clone)]
 pub(crate) struct Workspace {
-    pub(crate) model: Model,
+    pub(crate) evaluations: Evaluations,
     pub(crate) barrier: Barrier,
     pub(crate) polish: Polish,
     /// The best solution so far of a query that is hard to solve.
@@ -109,13 +109,13 @@ impl InteriorPoint {
             budgets: m,
             context,
         } = problem.dimensions();
-        let model = Model::new(&*problem);
-        let diagonal = model.structure.diagonal_hessian;
+        let evaluations = Evaluations::new(&*problem);
+        let diagonal = evaluations.structure.diagonal_hessian;
         Ok(Self {
             problem,
             options,
             work: Workspace {
-                model,
+                evaluations,
                 barrier: Barrier::new(d, m, diagonal),
                 polish: Polish::new(d, m),
                 best: Polish::new(d, m),
@@ -154,7 +154,7 @@ impl InteriorPoint {
                 value: query.context.get(index).copied().unwrap_or(f64::NAN),
             });
         }
-        infeasible(&*self.problem, query, &mut self.work.model.usage)
+        infeasible(&*self.problem, query, &mut self.work.evaluations.usage)
     }
 
     /// Runs the stages until one gives a solution within the tolerance.
@@ -164,7 +164,7 @@ impl InteriorPoint {
     fn run(&mut self, query: Query<'_>, solution: &mut SolutionMut<'_>) -> Status {
         let work = &mut self.work;
         work.barrier
-            .begin(&*self.problem, &mut work.model, query, &work.slack);
+            .begin(&*self.problem, &mut work.evaluations, query, &work.slack);
         let mut until = self.options.polish_at;
         let mut polishing = 0;
         let mut best = f64::INFINITY;
@@ -180,15 +180,15 @@ impl InteriorPoint {
             } = self;
             let problem = &**problem;
             work.barrier
-                .advance(problem, &mut work.model, query, until, limit, None);
+                .advance(problem, &mut work.evaluations, query, until, limit, None);
             let Workspace {
-                model,
+                evaluations,
                 system,
                 polish,
                 barrier,
                 ..
             } = work;
-            let settled = polish.run(problem, model, system, query, barrier, options);
+            let settled = polish.run(problem, evaluations, system, query, barrier, options);
             polishing += polish.steps;
             let iterations = barrier.iterations + polishing;
             let last = until <= LAST_STAGE || iterations >= self.options.max_iterations;
@@ -211,21 +211,22 @@ impl InteriorPoint {
             let work = &mut self.work;
             if last && work.barrier.restore() {
                 // Once more from the best iterate, which rounding may have thrown back since.
-                work.model.evaluate(&*self.problem, query, &work.barrier.x);
+                work.evaluations.evaluate(&*self.problem, query, &work.barrier.x);
                 until = 0.0;
                 continue;
             }
             if last {
                 work.polish.copy_from(&work.best);
-                work.model.evaluate(&*self.problem, query, &work.polish.x);
-                work.model.evaluate_usage(&*self.problem, query, &work.polish.x);
-                work.model
+                work.evaluations.evaluate(&*self.problem, query, &work.polish.x);
+                work.evaluations
+                    .evaluate_usage(&*self.problem, query, &work.polish.x);
+                work.evaluations
                     .evaluate_hessian(&*self.problem, query, &work.polish.x, &work.polish.dual);
-                work.polish.update_stationarity(&work.model, query);
+                work.polish.update_stationarity(&work.evaluations, query);
                 let residual = self.finish(query, solution);
                 return Status::NotConverged { iterations, residual };
             }
-            work.model.evaluate(&*self.problem, query, &work.barrier.x);
+            work.evaluations.evaluate(&*self.problem, query, &work.barrier.x);
             // Steps that converge fast may be past the next stages already.
             let reached = work.barrier.product / work.barrier.start;
             until = (until.min(reached) * NEXT_STAGE).max(LAST_STAGE);

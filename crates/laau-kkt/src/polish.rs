@@ -9,7 +9,7 @@ use laau_core::{Query, SmoothProblem};
 
 use crate::active_set::{ActiveSet, Bound, Failure, System};
 use crate::barrier::{Barrier, beyond_rounding};
-use crate::model::Model;
+use crate::evaluations::Evaluations;
 use crate::options::Options;
 
 /// Newton steps before the guess counts as wrong.
@@ -66,11 +66,11 @@ impl Polish {
         self.dual.copy_from_slice(&other.dual);
     }
 
-    /// Polishes the barrier's iterate. When it settles, the model holds the derivatives at the polished point.
+    /// Polishes the barrier's iterate. When it settles, the evaluations hold the derivatives at the polished point.
     pub(crate) fn run(
         &mut self,
         problem: &dyn SmoothProblem,
-        model: &mut Model,
+        evaluations: &mut Evaluations,
         system: &mut System,
         query: Query<'_>,
         barrier: &Barrier,
@@ -78,29 +78,29 @@ impl Polish {
     ) -> bool {
         let (lower, upper) = (problem.lower(), problem.upper());
         self.steps = 0;
-        self.guess(model, query, barrier, lower, upper);
-        model.evaluate(problem, query, &self.x);
-        model.evaluate_usage(problem, query, &self.x);
-        self.update_stationarity(model, query);
+        self.guess(evaluations, query, barrier, lower, upper);
+        evaluations.evaluate(problem, query, &self.x);
+        evaluations.evaluate_usage(problem, query, &self.x);
+        self.update_stationarity(evaluations, query);
         while self.steps < STEPS {
             self.steps += 1;
-            model.evaluate_hessian(problem, query, &self.x, &self.dual);
-            if !self.factorise(model, system, query, lower, options) {
+            evaluations.evaluate_hessian(problem, query, &self.x, &self.dual);
+            if !self.factorise(evaluations, system, query, lower, options) {
                 return false;
             }
-            let step = self.newton(model, system, query, (lower, upper), &barrier.noise);
+            let step = self.newton(evaluations, system, query, (lower, upper), &barrier.noise);
             if !step.is_finite() {
                 return false;
             }
             let mut changed = self.hit_bounds(lower, upper);
-            changed |= self.drop_negative(model, options);
-            model.evaluate(problem, query, &self.x);
-            model.evaluate_usage(problem, query, &self.x);
-            self.update_stationarity(model, query);
+            changed |= self.drop_negative(evaluations, options);
+            evaluations.evaluate(problem, query, &self.x);
+            evaluations.evaluate_usage(problem, query, &self.x);
+            self.update_stationarity(evaluations, query);
             changed |= self.release_bounds(barrier, options);
-            changed |= self.join_violated(model, query, barrier, options);
-            if !changed && (step <= LAST_STEP || self.residual(model, query) <= ROUNDING) {
-                self.clean(model, query, options);
+            changed |= self.join_violated(evaluations, query, barrier, options);
+            if !changed && (step <= LAST_STEP || self.residual(evaluations, query) <= ROUNDING) {
+                self.clean(evaluations, query, options);
                 return true;
             }
         }
@@ -110,18 +110,18 @@ impl Polish {
     /// Which constraints are active: those whose dual is large for their slack.
     pub(crate) fn guess(
         &mut self,
-        model: &Model,
+        evaluations: &Evaluations,
         query: Query<'_>,
         barrier: &Barrier,
         lower: &[f64],
         upper: &[f64],
     ) {
-        let d = model.d;
+        let d = evaluations.d;
         for i in 0..d {
             let (u, v, z, y) = (barrier.u[i], barrier.v[i], barrier.z[i], barrier.y[i]);
             // What a slack is worth in units of its dual: how much the gradient changes over it.
-            let scale = model.gradient_scale(i, query.multiplier, &barrier.dual);
-            let worth = model.curvature(i) + scale / barrier.reach[i];
+            let scale = evaluations.gradient_scale(i, query.multiplier, &barrier.dual);
+            let worth = evaluations.curvature(i) + scale / barrier.reach[i];
             self.set.bounds[i] = if barrier.free[i] == 0.0 || z > worth * u {
                 Bound::Lower
             } else if y > worth * v {
@@ -136,8 +136,8 @@ impl Polish {
             };
         }
         self.set.budgets.clear();
-        for m in 0..model.m {
-            let active = barrier.live[m] && barrier.dual[m] * barrier.softness(model, m) > barrier.s[m];
+        for m in 0..evaluations.m {
+            let active = barrier.live[m] && barrier.dual[m] * barrier.softness(evaluations, m) > barrier.s[m];
             self.dual[m] = if active { barrier.dual[m] } else { 0.0 };
             if active {
                 self.set.budgets.push(m);
@@ -148,25 +148,31 @@ impl Polish {
     /// Factorises the system of the active set; a budget that depends on those before it leaves the set.
     fn factorise(
         &mut self,
-        model: &Model,
+        evaluations: &Evaluations,
         system: &mut System,
         query: Query<'_>,
         lower: &[f64],
         options: &Options,
     ) -> bool {
-        self.update_ridge(model, lower);
+        self.update_ridge(evaluations, lower);
         let mut strengthened = false;
         loop {
-            match system.eliminate(model, &self.set, Some(&self.ridge), None, options.rank_tolerance) {
+            match system.eliminate(
+                evaluations,
+                &self.set,
+                Some(&self.ridge),
+                None,
+                options.rank_tolerance,
+            ) {
                 Ok(()) => return true,
                 Err(Failure::Dependent { row }) => {
                     let m = self.set.budgets[row];
-                    if self.give_way(model, query, m) {
+                    if self.give_way(evaluations, query, m) {
                         continue;
                     }
                     self.set.budgets.remove(row);
                     self.dual[m] = 0.0;
-                    self.update_stationarity(model, query);
+                    self.update_stationarity(evaluations, query);
                 }
                 Err(Failure::Hessian) if !strengthened => {
                     strengthened = true;
@@ -179,11 +185,11 @@ impl Polish {
         }
     }
 
-    fn update_ridge(&mut self, model: &Model, lower: &[f64]) {
-        for i in 0..model.d {
+    fn update_ridge(&mut self, evaluations: &Evaluations, lower: &[f64]) {
+        for i in 0..evaluations.d {
             let size = self.x[i].abs() + (self.x[i] - lower[i]);
             let scale = self.scale[i] / size;
-            let ridge = RIDGE * scale.max(model.curvature(i));
+            let ridge = RIDGE * scale.max(evaluations.curvature(i));
             self.ridge[i] = if ridge.is_finite() && ridge > 0.0 {
                 ridge
             } else {
@@ -193,44 +199,44 @@ impl Polish {
     }
 
     /// Fits the duals to a point that was moved by rounding and stays where it is now: where an action uses next to nothing
-    /// of a budget, the last digits of that budget are many of its own. The model holds the derivatives.
+    /// of a budget, the last digits of that budget are many of its own. The evaluations hold the derivatives.
     pub(crate) fn reprice(
         &mut self,
-        model: &Model,
+        evaluations: &Evaluations,
         system: &mut System,
         query: Query<'_>,
         lower: &[f64],
         options: &Options,
     ) -> bool {
-        self.update_ridge(model, lower);
+        self.update_ridge(evaluations, lower);
         let ridge = Some(&self.ridge[..]);
         if system
-            .eliminate(model, &self.set, ridge, None, options.rank_tolerance)
+            .eliminate(evaluations, &self.set, ridge, None, options.rank_tolerance)
             .is_err()
         {
             return false;
         }
-        for i in 0..model.d {
+        for i in 0..evaluations.d {
             self.dx[i] = -self.stationarity[i];
         }
         self.d_dual.fill(0.0);
-        system.solve(model, &self.set, &mut self.dx, &mut self.d_dual);
+        system.solve(evaluations, &self.set, &mut self.dx, &mut self.d_dual);
         for &m in &self.set.budgets {
             self.dual[m] = (self.dual[m] + self.d_dual[m]).max(0.0);
         }
-        self.update_stationarity(model, query);
+        self.update_stationarity(evaluations, query);
         true
     }
 
     /// Frees an action from its upper bound for a budget that is violated and that no free action can meet: the one whose
     /// dual a rising price of the budget would use up first.
-    fn give_way(&mut self, model: &Model, query: Query<'_>, m: usize) -> bool {
-        let jacobian = &model.jacobian[m * model.d..][..model.d];
+    fn give_way(&mut self, evaluations: &Evaluations, query: Query<'_>, m: usize) -> bool {
+        let jacobian = &evaluations.jacobian[m * evaluations.d..][..evaluations.d];
         let met = |i: usize| self.set.bounds[i] == Bound::Free && jacobian[i] != 0.0;
-        if model.usage[m] <= query.remaining[m] || (0..model.d).any(met) {
+        if evaluations.usage[m] <= query.available[m] || (0..evaluations.d).any(met) {
             return false;
         }
-        let first = (0..model.d)
+        let first = (0..evaluations.d)
             .filter(|&i| self.set.bounds[i] == Bound::Upper && jacobian[i] > 0.0)
             .map(|i| (i, -self.stationarity[i] / jacobian[i]))
             .min_by(|(_, a), (_, b)| a.total_cmp(b));
@@ -246,24 +252,24 @@ impl Polish {
     /// One Newton step; returns its largest relative change of an action.
     fn newton(
         &mut self,
-        model: &Model,
+        evaluations: &Evaluations,
         system: &mut System,
         query: Query<'_>,
         (lower, upper): (&[f64], &[f64]),
         noise: &[f64],
     ) -> f64 {
-        for i in 0..model.d {
+        for i in 0..evaluations.d {
             self.dx[i] = -self.stationarity[i];
         }
-        for m in 0..model.m {
-            self.d_dual[m] = query.remaining[m] - model.usage[m];
+        for m in 0..evaluations.m {
+            self.d_dual[m] = query.available[m] - evaluations.usage[m];
             if self.steps > PATIENT_STEPS {
                 self.d_dual[m] = -beyond_rounding(-self.d_dual[m], noise[m]);
             }
         }
-        system.solve(model, &self.set, &mut self.dx, &mut self.d_dual);
+        system.solve(evaluations, &self.set, &mut self.dx, &mut self.d_dual);
         let mut step = 0.0_f64;
-        for i in 0..model.d {
+        for i in 0..evaluations.d {
             if self.set.bounds[i] == Bound::Free {
                 let (below, above) = (self.x[i] - lower[i], upper[i] - self.x[i]);
                 let size = self.x[i].abs() + below.abs();
@@ -302,11 +308,11 @@ impl Polish {
         changed
     }
 
-    fn drop_negative(&mut self, model: &Model, options: &Options) -> bool {
+    fn drop_negative(&mut self, evaluations: &Evaluations, options: &Options) -> bool {
         let before = self.set.budgets.len();
         let (x, scale, bounds, dual) = (&self.x, &self.scale, &self.set.bounds, &mut self.dual);
         self.set.budgets.retain(|&m| {
-            let least = options.active_tolerance * dual_scale(model, (x, scale, bounds), m);
+            let least = options.active_tolerance * dual_scale(evaluations, (x, scale, bounds), m);
             let keep = dual[m] >= 0.0 || -dual[m] <= least;
             if !keep {
                 dual[m] = 0.0;
@@ -334,14 +340,14 @@ impl Polish {
 
     fn join_violated(
         &mut self,
-        model: &Model,
+        evaluations: &Evaluations,
         query: Query<'_>,
         barrier: &Barrier,
         options: &Options,
     ) -> bool {
         let before = self.set.budgets.len();
-        for m in 0..model.m {
-            let (used, remaining) = (model.usage[m], query.remaining[m]);
+        for m in 0..evaluations.m {
+            let (used, remaining) = (evaluations.usage[m], query.available[m]);
             if used - remaining > options.active_tolerance * (used.abs() + remaining.abs())
                 && barrier.live[m]
                 && !self.set.budgets.contains(&m)
@@ -353,17 +359,17 @@ impl Polish {
     }
 
     /// `∇l + ∇gᵀ(λ + μ)` and the scale of its terms.
-    pub(crate) fn update_stationarity(&mut self, model: &Model, query: Query<'_>) {
-        let d = model.d;
+    pub(crate) fn update_stationarity(&mut self, evaluations: &Evaluations, query: Query<'_>) {
+        let d = evaluations.d;
         let (stationarity, scale) = (&mut self.stationarity[..d], &mut self.scale[..d]);
-        let gradient = &model.gradient[..d];
+        let gradient = &evaluations.gradient[..d];
         stationarity.copy_from_slice(gradient);
         for i in 0..d {
             scale[i] = gradient[i].abs();
         }
-        for m in 0..model.m {
+        for m in 0..evaluations.m {
             let weight = query.multiplier[m] + self.dual[m];
-            let jacobian = &model.jacobian[m * d..][..d];
+            let jacobian = &evaluations.jacobian[m * d..][..d];
             for i in 0..d {
                 let term = weight * jacobian[i];
                 stationarity[i] += term;
@@ -373,15 +379,15 @@ impl Polish {
     }
 
     /// The largest relative residual on the active set.
-    fn residual(&self, model: &Model, query: Query<'_>) -> f64 {
+    fn residual(&self, evaluations: &Evaluations, query: Query<'_>) -> f64 {
         let mut largest = 0.0_f64;
-        for i in 0..model.d {
+        for i in 0..evaluations.d {
             if self.set.bounds[i] == Bound::Free {
                 largest = largest.max(self.stationarity[i].abs() / self.scale[i].max(f64::MIN_POSITIVE));
             }
         }
         for &m in &self.set.budgets {
-            let (used, remaining) = (model.usage[m], query.remaining[m]);
+            let (used, remaining) = (evaluations.usage[m], query.available[m]);
             let scale = (used.abs() + remaining.abs()).max(f64::MIN_POSITIVE);
             largest = largest.max((used - remaining).abs() / scale);
         }
@@ -389,18 +395,18 @@ impl Polish {
     }
 
     /// Duals of active budgets that are zero to rounding become zero.
-    fn clean(&mut self, model: &Model, query: Query<'_>, options: &Options) {
+    fn clean(&mut self, evaluations: &Evaluations, query: Query<'_>, options: &Options) {
         let before = self.set.budgets.len();
         let (x, scale, bounds, dual) = (&self.x, &self.scale, &self.set.bounds, &mut self.dual);
         self.set.budgets.retain(|&m| {
-            let keep = dual[m] > options.active_tolerance * dual_scale(model, (x, scale, bounds), m);
+            let keep = dual[m] > options.active_tolerance * dual_scale(evaluations, (x, scale, bounds), m);
             if !keep {
                 dual[m] = 0.0;
             }
             keep
         });
         if self.set.budgets.len() != before {
-            self.update_stationarity(model, query);
+            self.update_stationarity(evaluations, query);
         }
     }
 }
@@ -408,12 +414,12 @@ impl Polish {
 /// The size of a dual that would matter to an action off its bounds: the least over them of gradient over usage. Other
 /// actions may be worth many orders of magnitude more and do not count, unless none is off its bounds. A gradient that
 /// vanishes is as large as the curvature times the action: so large are the terms that cancel in it.
-fn dual_scale(model: &Model, (x, scale, bounds): (&[f64], &[f64], &[Bound]), m: usize) -> f64 {
-    let jacobian = &model.jacobian[m * model.d..][..model.d];
+fn dual_scale(evaluations: &Evaluations, (x, scale, bounds): (&[f64], &[f64], &[Bound]), m: usize) -> f64 {
+    let jacobian = &evaluations.jacobian[m * evaluations.d..][..evaluations.d];
     let least = |of: fn(Bound) -> bool| {
-        let uses = (0..model.d).filter(|&i| jacobian[i] != 0.0 && of(bounds[i]));
+        let uses = (0..evaluations.d).filter(|&i| jacobian[i] != 0.0 && of(bounds[i]));
         uses.fold(f64::INFINITY, |least, i| {
-            let terms = scale[i] + model.curvature(i).abs() * x[i].abs();
+            let terms = scale[i] + evaluations.curvature(i).abs() * x[i].abs();
             least.min(terms / jacobian[i].abs())
         })
     };

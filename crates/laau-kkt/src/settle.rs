@@ -67,17 +67,17 @@ impl InteriorPoint {
             }
         }
         let work = &mut self.work;
-        if pull_in(&*self.problem, &mut work.model, query, &mut work.polish.x) {
-            work.model.evaluate(&*self.problem, query, &work.polish.x);
-            work.polish.update_stationarity(&work.model, query);
+        if pull_in(&*self.problem, &mut work.evaluations, query, &mut work.polish.x) {
+            work.evaluations.evaluate(&*self.problem, query, &work.polish.x);
+            work.polish.update_stationarity(&work.evaluations, query);
         }
         if work.barrier.live.contains(&false) {
             self.price_pinning_budgets(query);
         }
         let work = &mut self.work;
-        if !(candidate == Candidate::Polished && work.model.structure.affine_usage) {
+        if !(candidate == Candidate::Polished && work.evaluations.structure.affine_usage) {
             // The curvature that the residual is measured by has other duals, or another point, in it.
-            work.model
+            work.evaluations
                 .evaluate_hessian(&*self.problem, query, &work.polish.x, &work.polish.dual);
         }
         let residual = self.finish(query, solution);
@@ -85,30 +85,30 @@ impl InteriorPoint {
             return residual;
         }
         let Workspace {
-            model,
+            evaluations,
             polish,
             system,
             q: before,
             ..
         } = &mut self.work;
         before.copy_from_slice(&polish.dual);
-        if polish.reprice(model, system, query, self.problem.lower(), &self.options) {
+        if polish.reprice(evaluations, system, query, self.problem.lower(), &self.options) {
             // The curvature that the residual is measured by is that of the duals it is measured at.
-            model.evaluate_hessian(&*self.problem, query, &polish.x, &polish.dual);
+            evaluations.evaluate_hessian(&*self.problem, query, &polish.x, &polish.dual);
             let repriced = self.finish(query, solution);
             if repriced < residual {
                 return repriced;
             }
         }
         let Workspace {
-            model,
+            evaluations,
             polish,
             q: before,
             ..
         } = &mut self.work;
         polish.dual.copy_from_slice(before);
-        polish.update_stationarity(model, query);
-        model.evaluate_hessian(&*self.problem, query, &polish.x, &polish.dual);
+        polish.update_stationarity(evaluations, query);
+        evaluations.evaluate_hessian(&*self.problem, query, &polish.x, &polish.dual);
         self.finish(query, solution)
     }
 
@@ -119,11 +119,12 @@ impl InteriorPoint {
         let work = &mut self.work;
         let (lower, upper) = (self.problem.lower(), self.problem.upper());
         // The guess of what is active reads the derivatives at the interior point.
-        work.model.evaluate(&*self.problem, query, &work.barrier.x);
-        work.model
+        work.evaluations.evaluate(&*self.problem, query, &work.barrier.x);
+        work.evaluations
             .evaluate_hessian(&*self.problem, query, &work.barrier.x, &work.barrier.dual);
-        work.polish.guess(&work.model, query, &work.barrier, lower, upper);
-        for i in 0..work.model.d {
+        work.polish
+            .guess(&work.evaluations, query, &work.barrier, lower, upper);
+        for i in 0..work.evaluations.d {
             let x = work.barrier.x[i];
             if work.barrier.free[i] != 0.0 && !(onto_bounds && work.polish.set.bounds[i] != Bound::Free) {
                 work.polish.x[i] = if x.is_finite() {
@@ -133,7 +134,7 @@ impl InteriorPoint {
                 };
             }
         }
-        for m in 0..work.model.m {
+        for m in 0..work.evaluations.m {
             let dual = work.barrier.dual[m];
             let taken = every_dual || work.polish.dual[m] > 0.0;
             work.polish.dual[m] = if taken && work.barrier.live[m] && dual.is_finite() {
@@ -148,21 +149,22 @@ impl InteriorPoint {
     /// Gradients, usage and stationarity at the point that may be the solution.
     fn evaluate_candidate(&mut self, query: Query<'_>) {
         let work = &mut self.work;
-        work.model.evaluate(&*self.problem, query, &work.polish.x);
-        work.model.evaluate_usage(&*self.problem, query, &work.polish.x);
-        work.polish.update_stationarity(&work.model, query);
+        work.evaluations.evaluate(&*self.problem, query, &work.polish.x);
+        work.evaluations
+            .evaluate_usage(&*self.problem, query, &work.polish.x);
+        work.polish.update_stationarity(&work.evaluations, query);
     }
 
     /// Assigns duals to the budgets that pin actions, large enough that no dual of a lower bound is negative.
     fn price_pinning_budgets(&mut self, query: Query<'_>) {
         let work = &mut self.work;
-        let d = work.model.d;
+        let d = work.evaluations.d;
         let (lower, upper) = (self.problem.lower(), self.problem.upper());
-        for row in 0..work.model.m {
+        for row in 0..work.evaluations.m {
             if work.barrier.live[row] {
                 continue;
             }
-            let jacobian = &work.model.jacobian[row * d..][..d];
+            let jacobian = &work.evaluations.jacobian[row * d..][..d];
             let mut dual = 0.0_f64;
             for i in 0..d {
                 // A box without width needs no price to stay where it is.
@@ -172,7 +174,7 @@ impl InteriorPoint {
                 }
             }
             work.polish.dual[row] = dual;
-            work.polish.update_stationarity(&work.model, query);
+            work.polish.update_stationarity(&work.evaluations, query);
         }
     }
 
@@ -184,10 +186,11 @@ impl InteriorPoint {
         // What the solution could still gain, action by action, and the size of the terms of the priced cost.
         let (mut gain, mut worth) = (0.0, 0.0);
         gains.fill(0.0);
-        for i in 0..work.model.d {
+        for i in 0..work.evaluations.d {
             let (x, r, scale) = (polish.x[i], polish.stationarity[i], polish.scale[i]);
             let size = x.abs() + (x - lower[i]);
-            let zero = self.options.active_tolerance * (scale + work.model.curvature(i).abs() * x.abs());
+            let zero =
+                self.options.active_tolerance * (scale + work.evaluations.curvature(i).abs() * x.abs());
             solution.action[i] = x;
             solution.lower_duals[i] = 0.0;
             solution.upper_duals[i] = 0.0;
@@ -206,7 +209,7 @@ impl InteriorPoint {
                 continue;
             }
             let (distance, force) = (r.abs() * room, r * r);
-            let curvature = work.model.curvature(i).abs();
+            let curvature = work.evaluations.curvature(i).abs();
             gains[i] = if force < distance * curvature {
                 force / curvature
             } else {
@@ -218,8 +221,8 @@ impl InteriorPoint {
                 relative[i] = distance / (scale * size);
             }
         }
-        for m in 0..work.model.m {
-            let (dual, remaining, used) = (polish.dual[m], query.remaining[m], work.model.usage[m]);
+        for m in 0..work.evaluations.m {
+            let (dual, remaining, used) = (polish.dual[m], query.available[m], work.evaluations.usage[m]);
             solution.duals[m] = dual;
             if dual > 0.0 && work.barrier.live[m] {
                 let rounding = 8.0 * f64::EPSILON * (remaining.abs() + used.abs());
@@ -227,7 +230,7 @@ impl InteriorPoint {
             }
         }
         let mut residual = if gain > 0.0 { gain / worth } else { 0.0 };
-        for i in 0..work.model.d {
+        for i in 0..work.evaluations.d {
             // A gradient that vanishes with the action stays as large as its terms down to the last digit. A NaN counts.
             let negligible = gains[i] <= NEGLIGIBLE_GAIN * worth || relative[i] <= residual;
             if !negligible {

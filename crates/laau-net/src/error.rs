@@ -51,3 +51,16 @@ pub enum Error {
     #[error("tensor engine: {0}")]
     Tensor(String),
 }
+
+impl Error {
+    /// The same as an error of the seam, where a policy says it.
+    pub(crate) fn of_policy(self, policy: &str) -> laau_core::Error {
+        match self {
+            Self::Core(error) => error,
+            other => laau_core::Error::Policy {
+                policy: policy.to_owned(),
+                reason: other.to_string(),
+            },
+        }
+    }
+}

@@ -18,7 +18,7 @@
 use laau_core::Observation;
 
 use crate::model::Model;
-use crate::spec::{Features, Form, ModelSpec};
+use crate::spec::{Features, ModelSpec, PriceBase};
 use crate::statistics::Statistics;
 
 /// Running statistics of the values seen so far, of `W` episodes side by side.
@@ -227,7 +227,7 @@ impl<const W: usize> LaneReader<W> {
                 entry.push(context(i));
             }
         }
-        if spec.form == Form::Residual {
+        if spec.form == PriceBase::Residual {
             self.level = level(&statistics.context_mean, context);
             self.levels.push(self.level);
         }
@@ -343,7 +343,7 @@ pub(crate) fn observe(
         features[j] = slope * observation.remaining[j % budgets] + offset;
     }
     let context = observation.context();
-    if spec.features == Features::History || spec.form == Form::Residual {
+    if spec.features == Features::History || spec.form == PriceBase::Residual {
         reader.catch_up(spec, statistics, observation);
     }
     let steps = (steps_left, observation.horizon);
@@ -351,8 +351,8 @@ pub(crate) fn observe(
         features[index] = value;
     });
     match spec.form {
-        Form::Plain => base.copy_from_slice(&statistics.multiplier_scale),
-        Form::Residual => {
+        PriceBase::Plain => base.copy_from_slice(&statistics.multiplier_scale),
+        PriceBase::Residual => {
             let level = reader.level_to_come(statistics, steps_left);
             for (m, base) in base.iter_mut().enumerate() {
                 let (constant, least) = base_constants(statistics, m);

@@ -11,6 +11,7 @@ mod error;
 mod features;
 mod file;
 mod fused;
+mod laau;
 mod math;
 mod model;
 mod network;
@@ -22,8 +23,9 @@ mod train;
 pub use engine::{BatchResult, Engine};
 pub use error::Error;
 pub use fused::FusedEngine;
+pub use laau::Laau;
 pub use model::Model;
-pub use spec::{Features, Form, ModelSpec, Network, Output};
+pub use spec::{Features, ModelSpec, Network, Output, PriceBase};
 pub use statistics::Statistics;
 
 pub use file::{Summary, check_problem, load_model, model_from_bytes, model_to_bytes, save_model};

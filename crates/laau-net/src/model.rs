@@ -12,7 +12,7 @@ use crate::statistics::Statistics;
 /// A multiplier network with its weights. It is a [`Multiplier`].
 ///
 /// The price of budget `m` is `base_m · out(z_m)`: `z` is the network's output on the normalised features, `out` is
-/// positive and 1 at zero ([`crate::Output`]), and the base is constant or certainty-equivalent ([`crate::Form`]).
+/// positive and 1 at zero ([`crate::Output`]), and the base is constant or certainty-equivalent ([`crate::PriceBase`]).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Model {
     /// What it is.

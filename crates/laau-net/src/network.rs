@@ -7,7 +7,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::math;
-use crate::spec::{Form, ModelSpec, Network, Output};
+use crate::spec::{ModelSpec, Network, Output, PriceBase};
 
 impl ModelSpec {
     /// Initial weights: Glorot-uniform matrices, zero biases; for the residual form a last layer of zeros, so that the
@@ -19,7 +19,7 @@ impl ModelSpec {
         let layers = self.layers();
         for (index, (inputs, outputs)) in layers.iter().enumerate() {
             let limit = (6.0 / (inputs + outputs) as f64).sqrt();
-            let zero = self.form == Form::Residual && index + 1 == layers.len();
+            let zero = self.form == PriceBase::Residual && index + 1 == layers.len();
             parameters.extend((0..inputs * outputs).map(|_| {
                 let unit: f64 = generator.random();
                 if zero { 0.0 } else { limit * (2.0 * unit - 1.0) }

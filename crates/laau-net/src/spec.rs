@@ -21,7 +21,7 @@ pub struct ModelSpec {
     /// How its output becomes a positive price.
     pub output: Output,
     /// What the price is relative to.
-    pub form: Form,
+    pub form: PriceBase,
 }
 
 impl ModelSpec {
@@ -38,7 +38,7 @@ impl ModelSpec {
             },
             features: Features::Paper,
             output: Output::Softplus,
-            form: Form::Plain,
+            form: PriceBase::Plain,
         }
     }
 
@@ -48,7 +48,7 @@ impl ModelSpec {
         Self {
             features: Features::History,
             output: Output::Exp,
-            form: Form::Residual,
+            form: PriceBase::Residual,
             ..Self::paper(problem, horizon)
         }
     }
@@ -191,7 +191,7 @@ pub enum Output {
 /// What the output is multiplied with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Form {
+pub enum PriceBase {
     /// A constant: the AVG-LT multiplier of the training set.
     Plain,
     /// The certainty-equivalent multiplier at this step.

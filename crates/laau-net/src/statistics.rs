@@ -233,7 +233,7 @@ impl<'a> Prices<'a> {
         let query = Query {
             context: self.context_mean,
             multiplier: &vec![0.0; dimensions.budgets],
-            remaining: &self.payable,
+            available: &self.payable,
         };
         solver.solve(query, solution.row_mut(0))?;
         let solution = solution.row(0);
@@ -326,7 +326,7 @@ impl MeanUsage {
         let queries = Queries {
             contexts: &self.contexts,
             multipliers: &self.multipliers,
-            remaining: &self.remaining,
+            available: &self.remaining,
         };
         solver.solve_batch(queries, &mut self.solutions)?;
         for status in self.solutions.statuses() {

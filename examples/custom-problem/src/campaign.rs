@@ -2,12 +2,9 @@
 
 use std::sync::Arc;
 
-use laau_baselines::{AvgLtOptions, EqualOptions, HorizonOptions, Optimum, Setting, optimum};
-use laau_core::{
-    Dual, Episodes, Policy, PolicyReport, Report, Rollout, Unrolled, rollout_all, rollout_hindsight,
-};
-use laau_kkt::{InteriorPoint, Options};
-use laau_net::{Model, ModelSpec, Phase, Statistics, Training};
+use laau_baselines::{AvgLtOptions, EqualOptions, OptOptions};
+use laau_core::{AutoDiff, Comparison, Episodes, Report, Sets, Task};
+use laau_net::{Laau, Phase, Training};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -84,28 +81,11 @@ pub fn campaigns(rng: &mut ChaCha8Rng, count: usize, horizon: usize) -> Result<E
 /// Whatever training or a policy reports.
 pub fn compare(sizes: Sizes, seed: u64) -> anyhow::Result<Report> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let train = campaigns(&mut rng, sizes.train, sizes.horizon)?;
-    let validation = campaigns(&mut rng, sizes.validation, sizes.horizon)?;
-    let test = campaigns(&mut rng, sizes.test, sizes.horizon)?;
-
-    // The two parts that were swapped: everything below would be the same with any other problem and solver.
-    let problem = Arc::new(Dual::new(AdPacing)?);
-    let layer = ClarabelLayer::new(problem.clone())?;
-    let setting = Setting::new(problem.clone(), Box::new(layer.clone()));
-
-    let best = optimum(Optimum::Horizon(problem.clone(), HorizonOptions::default()))?;
-    let best = rollout_hindsight(&setting.plain(), &*best, &test)?;
-    let rivals = [
-        EqualOptions::default().fit(&setting, &train, &validation)?,
-        AvgLtOptions::default().fit(&setting, &train, &validation)?,
-    ];
-
-    let spec = ModelSpec::residual(&*problem, sizes.horizon);
-    // What is measured before training takes thousands of solves and does not depend on who solves: the library's
-    // solver is much the faster.
-    let mut quick = InteriorPoint::new(problem.clone(), Options::default())?;
-    let statistics = Statistics::fit(&spec, &mut quick, &train)?;
-    let mut model = Model::new(spec, statistics, seed)?;
+    let sets = Sets {
+        train: campaigns(&mut rng, sizes.train, sizes.horizon)?,
+        validation: campaigns(&mut rng, sizes.validation, sizes.horizon)?,
+        test: campaigns(&mut rng, sizes.test, sizes.horizon)?,
+    };
     let training = Training {
         phases: vec![Phase {
             epochs: sizes.epochs,
@@ -113,24 +93,14 @@ pub fn compare(sizes: Sizes, seed: u64) -> anyhow::Result<Report> {
         }],
         ..Training::paper()
     };
-    let trained = training
-        .check()?
-        .run(&mut model, &layer, &train, Some(&validation), &mut ())?;
-    let laau = Unrolled::new("laau", model, layer)?;
-
-    let report = |name: &str, rollouts: &[Rollout]| PolicyReport::new(name, rollouts, &test, Some(&best));
-    let mut policies = vec![report("opt", &best)];
-    let rivals = rivals.iter().map(|rival| &*rival.policy);
-    for policy in rivals.chain([&laau as &dyn Policy]) {
-        policies.push(report(policy.name(), &rollout_all(&*problem, policy, &test)?));
-    }
-    if let Some(laau) = policies.last_mut() {
-        laau.gradients = Some(trained.summary.gradients);
-    }
-    Ok(Report {
-        problem: "ad-pacing".to_owned(),
-        horizon: sizes.horizon,
-        episodes: sizes.test,
-        policies,
-    })
+    // The two parts that were swapped: everything below would be the same with any other problem and solver.
+    let problem = Arc::new(AutoDiff::new(AdPacing)?);
+    let task = Task::new(problem.clone(), Box::new(ClarabelLayer::new(problem)?));
+    Ok(Comparison::new(&task, &sets)
+        .with("opt", OptOptions::default())
+        .with("equal", EqualOptions::default())
+        .with("avg-lt", AvgLtOptions::default())
+        .with("laau", Laau::residual().trained_by(training))
+        .seeds([seed])
+        .run()?)
 }

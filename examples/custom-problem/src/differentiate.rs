@@ -25,7 +25,7 @@ impl Differentiate for ClarabelLayer {
         for (what, expected, found) in [
             ("upstream", d, upstream.len()),
             ("gradient in the multiplier", m, gradient.multiplier.len()),
-            ("gradient in what remains", m, gradient.remaining.len()),
+            ("gradient in what remains", m, gradient.available.len()),
         ] {
             if expected != found {
                 return Err(Error::WrongLength {
@@ -36,7 +36,7 @@ impl Differentiate for ClarabelLayer {
             }
         }
         gradient.multiplier.fill(0.0);
-        gradient.remaining.fill(0.0);
+        gradient.available.fill(0.0);
         if !solution.status.is_feasible() {
             if let Some(context) = gradient.context {
                 context.fill(0.0);
@@ -59,7 +59,7 @@ impl Differentiate for ClarabelLayer {
         for (out, row) in gradient.multiplier.iter_mut().zip(jacobian.chunks_exact(d)) {
             *out = row.iter().zip(p).map(|(a, p)| -a * p).sum();
         }
-        gradient.remaining.copy_from_slice(dual);
+        gradient.available.copy_from_slice(dual);
         if let Some(context) = gradient.context {
             let (mut mixed, mut usage) = (vec![0.0; d * q], vec![0.0; m * q]);
             problem.lagrangian_mixed(solution.action, query.context, &weights, &mut mixed);
@@ -96,7 +96,7 @@ impl ClarabelLayer {
     /// The active constraints of a solution, and whether one of them is active with a dual of zero.
     fn active_set(&self, query: Query<'_>, solution: SolutionRef<'_>) -> (Active, bool) {
         let problem = &*self.problem;
-        let mut usage = vec![0.0; query.remaining.len()];
+        let mut usage = vec![0.0; query.available.len()];
         problem.usage(solution.action, query.context, &mut usage);
         let mut kink = false;
         let mut read = |dual: f64, slack: f64| {
@@ -105,7 +105,7 @@ impl ClarabelLayer {
         };
         let active = Active {
             budgets: (0..usage.len())
-                .map(|k| read(solution.duals[k], query.remaining[k] - usage[k]))
+                .map(|k| read(solution.duals[k], query.available[k] - usage[k]))
                 .collect(),
             at_lower: (0..solution.action.len())
                 .map(|i| read(solution.lower_duals[i], solution.action[i] - problem.lower()[i]))

@@ -14,18 +14,7 @@ fn main() -> anyhow::Result<()> {
         "{} campaigns of {} hours; utility per hour\n",
         report.episodes, report.horizon
     );
-    println!("policy    utility   of OPT   money left   impressions left   violations");
-    for policy in &report.policies {
-        println!(
-            "{:<8} {:>8.4} {:>8.4} {:>11.1}% {:>17.1}% {:>12}",
-            policy.name,
-            policy.utility,
-            policy.fraction_of_opt.unwrap_or(f64::NAN),
-            policy.remaining_percent[0],
-            policy.remaining_percent[1],
-            policy.violations
-        );
-    }
+    print!("{report}");
     if let Some(gradients) = report.policies.iter().find_map(|policy| policy.gradients) {
         println!(
             "\nlaau was trained with {} exact and {} approximate gradients of the layer",

@@ -1,6 +1,6 @@
 //! The problem: two functions and a box.
 
-use laau_core::{Dimensions, Error, Functions, Number, Structure};
+use laau_core::{Dimensions, Error, Number, ProblemFunctions, Structure};
 
 /// An advertiser who buys impressions hour by hour on two channels.
 ///
@@ -14,7 +14,7 @@ use laau_core::{Dimensions, Error, Functions, Number, Structure};
 #[derive(Debug, Clone, Copy)]
 pub struct AdPacing;
 
-impl Functions for AdPacing {
+impl ProblemFunctions for AdPacing {
     fn name(&self) -> &'static str {
         "ad-pacing"
     }

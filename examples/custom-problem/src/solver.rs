@@ -129,7 +129,7 @@ impl ClarabelLayer {
         let mut right: Vec<f64> = (0..m)
             .map(|k| {
                 let moved: f64 = rows[k].iter().zip(x).map(|(a, x)| a * x).sum();
-                query.remaining[k].max(LEAST_ROOM * most[k]) - used[k] + moved
+                query.available[k].max(LEAST_ROOM * most[k]) - used[k] + moved
             })
             .collect();
         for (sign, bounds) in [(1.0, problem.upper()), (-1.0, problem.lower())] {
@@ -189,7 +189,7 @@ impl ClarabelLayer {
         let active = model.active();
         let mut point = model.clone();
         for _ in 0..4 {
-            let mut right = vec![0.0; d + query.remaining.len()];
+            let mut right = vec![0.0; d + query.available.len()];
             self.stationarity(query, &point.action, query.multiplier, &mut right[..d]);
             problem.usage(&point.action, query.context, &mut right[d..]);
             for (i, r) in right[..d].iter_mut().enumerate() {
@@ -201,7 +201,7 @@ impl ClarabelLayer {
             }
             for (k, r) in right[d..].iter_mut().enumerate() {
                 *r = if active.budgets[k] {
-                    query.remaining[k] - *r
+                    query.available[k] - *r
                 } else {
                     0.0
                 };
@@ -225,7 +225,7 @@ impl ClarabelLayer {
         let in_box = (0..d).all(|i| point.action[i] >= lower[i] && point.action[i] <= upper[i]);
         let mut usage = vec![0.0; point.duals.len()];
         problem.usage(&point.action, query.context, &mut usage);
-        let within = |k: usize| usage[k] <= query.remaining[k] + 1e-12 * (1.0 + usage[k]);
+        let within = |k: usize| usage[k] <= query.available[k] + 1e-12 * (1.0 + usage[k]);
         let feasible = in_box && (0..usage.len()).all(within) && point.all_duals().all(|dual| dual >= 0.0);
         (feasible && self.residual(query, &point) <= POLISHED).then_some(point)
     }
@@ -261,7 +261,7 @@ impl ClarabelLayer {
             worst = worst.max(point.upper_duals[i] * (problem.upper()[i] - point.action[i]));
         }
         for k in 0..usage.len() {
-            worst = worst.max(point.duals[k] * (query.remaining[k] - usage[k]).abs());
+            worst = worst.max(point.duals[k] * (query.available[k] - usage[k]).abs());
         }
         worst / scale
     }
@@ -304,7 +304,7 @@ impl StepSolver for ClarabelLayer {
         solution.duals.fill(0.0);
         solution.lower_duals.fill(0.0);
         solution.upper_duals.fill(0.0);
-        let mut usage = vec![0.0; query.remaining.len()];
+        let mut usage = vec![0.0; query.available.len()];
         let bad = invalid_input(query).or_else(|| infeasible(problem, query, &mut usage));
         if let Some(status) = bad {
             *solution.status = status;
@@ -318,7 +318,7 @@ impl StepSolver for ClarabelLayer {
             return Ok(());
         };
         // Clarabel may overspend by 1e-9: the action is pulled in until the budgets pay for it, to the last bit.
-        Projection::new(problem).apply(problem, query.context, query.remaining, &mut point.action);
+        Projection::new(problem).apply(problem, query.context, query.available, &mut point.action);
         let residual = self.residual(query, &point);
         *solution.status = if residual <= TOLERANCE {
             Status::Solved { iterations, residual }

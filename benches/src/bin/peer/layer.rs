@@ -59,7 +59,7 @@ fn both(
     layer.pullback_batch(batch.queries(), &solutions, &batch.upstream, &mut gradients)?;
     let mut facts = facts_of_solutions(&layer, &solutions, of);
     let worst = error(&gradients.multipliers, &of.by_multiplier)
-        .max(error(&gradients.remaining, &of.by_remaining))
+        .max(error(&gradients.available, &of.by_remaining))
         .max(error(&gradients.contexts, &of.by_context));
     facts.insert("error_gradient".to_owned(), worst.into());
     Ok(Case {

@@ -2,19 +2,20 @@
 
 mod predictor;
 
-use laau_core::{Differentiate, Dimensions, Episodes, Error, Multiplier, Observation, Pricer, Unrolled};
+use laau_core::{
+    Differentiate, Dimensions, Episodes, Error, Fit, FitObserver, FitSets, Fitted, Multiplier, Observation,
+    Parameter, Pricer, Task, Unrolled, expect_option,
+};
 
 pub use self::predictor::{FEATURES, Predictor, Rule};
-use crate::error::expect_option;
-use crate::fair_box::FairBox;
+use crate::fairness_bounds::FairnessBounds;
 use crate::history::History;
 use crate::shadow_price::{ShadowPrice, ShadowPriceOptions, Steps};
-use crate::{Fitted, Setting};
 
 const NAME: &str = "ce";
 
 /// What a fit found, by name.
-type Found = Vec<(&'static str, f64)>;
+type Found = Vec<(&'static str, Parameter)>;
 
 /// Which predictor is fitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
@@ -55,35 +56,34 @@ impl Default for CeOptions {
     }
 }
 
-impl CeOptions {
-    /// Fits the predictor on the training set; what is left open is chosen by utility on the validation set.
-    ///
-    /// # Errors
-    /// For options out of range, or no episodes.
-    pub fn fit(&self, setting: &Setting, train: &Episodes, validation: &Episodes) -> Result<Fitted, Error> {
-        let (predictor, parameters) = self.fit_predictor(setting, train, validation)?;
-        let mut fitted = Fitted::new(CertaintyEquivalent::new(setting, predictor)?.into_policy(setting)?);
+/// The predictor is fitted on the training set; what is left open is chosen by utility on the validation set.
+impl Fit for CeOptions {
+    fn fit(&self, task: &Task, sets: FitSets<'_>, _: u64, _: &mut dyn FitObserver) -> Result<Fitted, Error> {
+        let (predictor, parameters) = self.fit_predictor(task, sets.train, sets.validation)?;
+        let mut fitted = Fitted::new(CertaintyEquivalent::new(task, predictor)?.into_policy(task)?);
         for (name, value) in parameters {
             fitted = fitted.with(name, value);
         }
         Ok(fitted)
     }
+}
 
+impl CeOptions {
     /// The predictor alone, for whoever wants the price and not the policy, and what was found, by name.
     ///
     /// # Errors
     /// For options out of range, or no episodes.
     pub fn fit_predictor(
         &self,
-        setting: &Setting,
+        task: &Task,
         train: &Episodes,
         validation: &Episodes,
     ) -> Result<(Predictor, Found), Error> {
         let worst = self.ridges.iter().copied().fold(f64::INFINITY, f64::min);
         let good = worst >= 0.0 && worst.is_finite();
         expect_option(good, NAME, "ridges", "at least one, none negative", worst)?;
-        setting.check_episodes(NAME, "training", train)?;
-        setting.check_episodes(NAME, "validation", validation)?;
+        task.check_episodes("training episode", train)?;
+        task.check_episodes("validation episode", validation)?;
         let mut candidates = Vec::new();
         if matches!(self.prediction, Prediction::Prior | Prediction::Best) {
             candidates.push((Predictor::prior(train), vec![]));
@@ -91,7 +91,7 @@ impl CeOptions {
         if matches!(self.prediction, Prediction::ShrunkMean | Prediction::Best) {
             let predictor = Predictor::shrunk_mean(train);
             let strength = match predictor.rule {
-                Rule::ShrunkMean { strength } => vec![("strength", strength)],
+                Rule::ShrunkMean { strength } => vec![("strength", strength.into())],
                 Rule::Prior | Rule::Regression { .. } => vec![],
             };
             candidates.push((predictor, strength));
@@ -99,7 +99,10 @@ impl CeOptions {
         if matches!(self.prediction, Prediction::Regression | Prediction::Best) {
             for per_step in [true, false] {
                 for &ridge in &self.ridges {
-                    let found = vec![("ridge", ridge), ("per_step", f64::from(u8::from(per_step)))];
+                    let found = vec![
+                        ("ridge", ridge.into()),
+                        ("per_step", if per_step { "yes" } else { "no" }.into()),
+                    ];
                     candidates.push((Predictor::regression(train, per_step, ridge), found));
                 }
             }
@@ -110,8 +113,8 @@ impl CeOptions {
             let utility = if alone {
                 0.0
             } else {
-                let policy = CertaintyEquivalent::new(setting, predictor.clone())?.into_policy(setting)?;
-                setting.mean_utility(&policy, validation)?
+                let policy = CertaintyEquivalent::new(task, predictor.clone())?.into_policy(task)?;
+                task.mean_utility(&policy, validation)?
             };
             if best.as_ref().is_none_or(|(least, ..)| utility > *least) {
                 best = Some((utility, predictor, found));
@@ -126,13 +129,14 @@ impl CeOptions {
         found.push((
             "rule",
             match predictor.rule {
-                Rule::Prior => 0.0,
-                Rule::ShrunkMean { .. } => 1.0,
-                Rule::Regression { .. } => 2.0,
-            },
+                Rule::Prior => "prior",
+                Rule::ShrunkMean { .. } => "shrunk-mean",
+                Rule::Regression { .. } => "regression",
+            }
+            .into(),
         ));
         if !alone {
-            found.push(("validation_utility", utility));
+            found.push(("validation_utility", utility.into()));
         }
         Ok((predictor, found))
     }
@@ -149,7 +153,7 @@ impl CeOptions {
 #[derive(Clone)]
 pub struct CertaintyEquivalent {
     predictor: Predictor,
-    fair: Option<FairBox>,
+    fair: Option<FairnessBounds>,
     prices: ShadowPrice,
     dimensions: Dimensions,
 }
@@ -159,8 +163,8 @@ impl CertaintyEquivalent {
     ///
     /// # Errors
     /// [`Error::WrongLength`] when the predictor is for contexts of another length.
-    pub fn new(setting: &Setting, predictor: Predictor) -> Result<Self, Error> {
-        let dimensions = setting.problem.dimensions();
+    pub fn new(task: &Task, predictor: Predictor) -> Result<Self, Error> {
+        let dimensions = task.problem.dimensions();
         if predictor.mean.len() != dimensions.context {
             return Err(Error::WrongLength {
                 what: "the predictor's mean",
@@ -169,8 +173,8 @@ impl CertaintyEquivalent {
             });
         }
         Ok(Self {
-            fair: FairBox::of(&*setting.problem),
-            prices: ShadowPrice::new(setting.solver.clone(), ShadowPriceOptions::default()),
+            fair: FairnessBounds::of(&*task.problem),
+            prices: ShadowPrice::new(task.solver.clone(), ShadowPriceOptions::default()),
             dimensions,
             predictor,
         })
@@ -185,9 +189,9 @@ impl CertaintyEquivalent {
     /// The policy that decides by this price; the last step is free.
     ///
     /// # Errors
-    /// When the setting is another problem's.
-    pub fn into_policy(self, setting: &Setting) -> Result<Resolve, Error> {
-        Unrolled::new(NAME, self, setting.solver.clone())
+    /// When the task is another problem's.
+    pub fn into_policy(self, task: &Task) -> Result<Resolve, Error> {
+        Unrolled::new(NAME, self, task.solver.clone())
     }
 }
 
@@ -251,8 +255,8 @@ impl Pricer for CertaintyPricer<'_> {
 ///
 /// Zero when the budget covers every upper bound. When nothing is worth anything the price is the smallest there is,
 /// so that nothing is spent.
-fn fair_price(fair: FairBox, now: f64, left: f64, later: f64, remaining: f64) -> f64 {
-    let FairBox { lower, upper } = fair;
+fn fair_price(fair: FairnessBounds, now: f64, left: f64, later: f64, remaining: f64) -> f64 {
+    let FairnessBounds { lower, upper } = fair;
     let worth = now + left * later;
     if worth <= 0.0 {
         return f64::MIN_POSITIVE;
@@ -302,7 +306,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const PAPER: FairBox = FairBox {
+    const PAPER: FairnessBounds = FairnessBounds {
         lower: 1.0,
         upper: 40.0,
     };

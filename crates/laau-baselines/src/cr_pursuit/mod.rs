@@ -5,15 +5,16 @@ mod pursuit;
 mod water;
 mod worst_case;
 
-use laau_core::{Agent, Episode, Episodes, Error, Observation, Policy, Progress, Projection};
+use laau_core::{
+    Agent, Episode, EpisodeRun, Episodes, Error, Fit, FitObserver, FitSets, Fitted, Observation, Policy,
+    Projection, Task, expect_option,
+};
 use rayon::prelude::*;
 
 use self::pursuit::{CheapestAction, Growth, PricedOptimum};
 use self::water::WaterLevel;
 use self::worst_case::worst_case;
-use crate::error::expect_option;
-use crate::fair_box::FairBox;
-use crate::{Fitted, Setting};
+use crate::fairness_bounds::FairnessBounds;
 
 const NAME: &str = "cr-pursuit";
 
@@ -58,13 +59,11 @@ impl Default for CrPursuitOptions {
     }
 }
 
-impl CrPursuitOptions {
-    /// Finds the ratio on the training set; the validation set is not needed.
-    ///
-    /// # Errors
-    /// For options out of range or no episodes, or [`Error::NotApplicable`] when the worst-case ratio is not known for the
-    /// problem.
-    pub fn fit(&self, setting: &Setting, train: &Episodes, _: &Episodes) -> Result<Fitted, Error> {
+/// The ratio is found on the training set; the validation set is not needed. Not applicable when the worst-case ratio is
+/// not known for the problem.
+impl Fit for CrPursuitOptions {
+    fn fit(&self, task: &Task, sets: FitSets<'_>, _: u64, _: &mut dyn FitObserver) -> Result<Fitted, Error> {
+        let train = sets.train;
         let good = self.tolerance > 0.0 && self.tolerance < 1.0;
         expect_option(
             good,
@@ -76,15 +75,15 @@ impl CrPursuitOptions {
         let ratio = match self.ratio {
             Ratio::Fixed(ratio) => ratio,
             Ratio::WorstCase => {
-                setting.check_episodes(NAME, "training", train)?;
-                worst_case(setting, train)?
+                task.check_episodes("training episode", train)?;
+                worst_case(task, train)?
             }
             Ratio::Calibrated => {
-                setting.check_episodes(NAME, "training", train)?;
-                calibrated(setting, train, self.tolerance)?
+                task.check_episodes("training episode", train)?;
+                calibrated(task, train, self.tolerance)?
             }
         };
-        Ok(Fitted::new(CrPursuit::new(setting, ratio)?).with("ratio", ratio))
+        Ok(Fitted::new(CrPursuit::new(task, ratio)?).with("ratio", ratio))
     }
 }
 
@@ -106,9 +105,9 @@ impl CrPursuitOptions {
 ///   earns the utility asked for; a heuristic. Parts that are not connected are divided all the same.
 #[derive(Clone)]
 pub struct CrPursuit {
-    setting: Setting,
+    task: Task,
     ratio: f64,
-    fair: Option<FairBox>,
+    fair: Option<FairnessBounds>,
 }
 
 impl CrPursuit {
@@ -116,13 +115,13 @@ impl CrPursuit {
     ///
     /// # Errors
     /// Unless the ratio is finite and at least 1.
-    pub fn new(setting: &Setting, ratio: f64) -> Result<Self, Error> {
+    pub fn new(task: &Task, ratio: f64) -> Result<Self, Error> {
         let good = ratio.is_finite() && ratio >= 1.0;
         expect_option(good, NAME, "ratio", "a finite number of at least 1", ratio)?;
         Ok(Self {
-            setting: setting.clone(),
+            task: task.clone(),
             ratio,
-            fair: FairBox::of(&*setting.problem),
+            fair: FairnessBounds::of(&*task.problem),
         })
     }
 
@@ -141,17 +140,17 @@ impl Policy for CrPursuit {
     fn begin(&self) -> Box<dyn Agent + '_> {
         match self.fair {
             Some(fair) => Box::new(FairAgent {
-                setting: &self.setting,
+                task: &self.task,
                 ratio: self.ratio,
                 fair,
                 water: None,
-                projection: Projection::new(&*self.setting.problem),
+                projection: Projection::new(&*self.task.problem),
                 cuts: 0,
             }),
             None => Box::new(PricedAgent {
                 ratio: self.ratio,
-                source: Source::Found(Box::new(PricedOptimum::new(&*self.setting.solver))),
-                cheapest: CheapestAction::new(&*self.setting.solver),
+                source: Source::Found(Box::new(PricedOptimum::new(&*self.task.solver))),
+                cheapest: CheapestAction::new(&*self.task.solver),
                 cuts: 0,
             }),
         }
@@ -160,9 +159,9 @@ impl Policy for CrPursuit {
 
 /// Weighted fairness: `x = lower · exp((η_t − η_{t−1}) / (π c))`.
 struct FairAgent<'a> {
-    setting: &'a Setting,
+    task: &'a Task,
     ratio: f64,
-    fair: FairBox,
+    fair: FairnessBounds,
     water: Option<WaterLevel>,
     projection: Projection,
     cuts: usize,
@@ -170,7 +169,7 @@ struct FairAgent<'a> {
 
 impl Agent for FairAgent<'_> {
     fn decide(&mut self, observation: &Observation<'_>, action: &mut [f64]) -> Result<(), Error> {
-        let FairBox { lower, .. } = self.fair;
+        let FairnessBounds { lower, .. } = self.fair;
         let context = observation.context();
         let excess = || observation.budgets[0] - observation.horizon as f64 * lower;
         let water = self
@@ -180,7 +179,7 @@ impl Agent for FairAgent<'_> {
         action[0] = fair_action(lower, context[0], growth, self.ratio);
         let cut = self
             .projection
-            .apply(&*self.setting.problem, context, observation.available, action);
+            .apply(&*self.task.problem, context, observation.available, action);
         self.cuts += usize::from(cut);
         Ok(())
     }
@@ -237,8 +236,8 @@ impl Agent for PricedAgent<'_> {
 ///
 /// The growth of the pseudo-optimum does not depend on the ratio, and is found once per episode. Going through the
 /// episodes in order, only one that is cut with the ratio so far needs a bisection, so that a few do.
-fn calibrated(setting: &Setting, train: &Episodes, tolerance: f64) -> Result<f64, Error> {
-    if let Some(fair) = FairBox::of(&*setting.problem) {
+fn calibrated(task: &Task, train: &Episodes, tolerance: f64) -> Result<f64, Error> {
+    if let Some(fair) = FairnessBounds::of(&*task.problem) {
         let needs = (0..train.len()).into_par_iter().map(|index| {
             let episode = train.get(index);
             let excess = episode.budgets()[0] - episode.horizon() as f64 * fair.lower;
@@ -256,7 +255,7 @@ fn calibrated(setting: &Setting, train: &Episodes, tolerance: f64) -> Result<f64
     }
     let passes: Vec<Vec<Growth>> = (0..train.len())
         .into_par_iter()
-        .map(|index| growth_of(setting, &train.get(index)))
+        .map(|index| growth_of(task, &train.get(index)))
         .collect::<Result<_, _>>()?;
     let mut ratio = 1.0;
     for (episode, growths) in train.iter().zip(&passes) {
@@ -264,10 +263,10 @@ fn calibrated(setting: &Setting, train: &Episodes, tolerance: f64) -> Result<f64
             let mut agent = PricedAgent {
                 ratio,
                 source: Source::Known(growths),
-                cheapest: CheapestAction::new(&*setting.solver),
+                cheapest: CheapestAction::new(&*task.solver),
                 cuts: 0,
             };
-            play(setting, &episode, &mut agent)?;
+            play(task, &episode, &mut agent)?;
             Ok(agent.cuts == 0)
         })?;
     }
@@ -301,7 +300,7 @@ fn smallest_ratio(
 }
 
 /// The growth of the pseudo-optimum at each step.
-fn growth_of(setting: &Setting, episode: &Episode<'_>) -> Result<Vec<Growth>, Error> {
+fn growth_of(task: &Task, episode: &Episode<'_>) -> Result<Vec<Growth>, Error> {
     struct Watcher {
         optimum: PricedOptimum,
         growths: Vec<Growth>,
@@ -313,21 +312,22 @@ fn growth_of(setting: &Setting, episode: &Episode<'_>) -> Result<Vec<Growth>, Er
         }
     }
     let mut watcher = Watcher {
-        optimum: PricedOptimum::new(&*setting.solver),
+        optimum: PricedOptimum::new(&*task.solver),
         growths: Vec::with_capacity(episode.horizon()),
     };
-    play(setting, episode, &mut watcher)?;
+    play(task, episode, &mut watcher)?;
     Ok(watcher.growths)
 }
 
 /// Plays an episode; an action is the lower corner until the agent writes another.
-fn play(setting: &Setting, episode: &Episode<'_>, agent: &mut dyn Agent) -> Result<(), Error> {
-    let mut progress = Progress::new(&*setting.problem, episode.horizon(), episode.budgets())?;
-    let mut action = setting.problem.lower().to_vec();
+fn play(task: &Task, episode: &Episode<'_>, agent: &mut dyn Agent) -> Result<(), Error> {
+    let mut run = EpisodeRun::new(&*task.problem, episode.horizon(), episode.budgets())?;
+    let mut action = task.problem.lower().to_vec();
     for step in 0..episode.horizon() {
-        action.copy_from_slice(setting.problem.lower());
-        progress.decide(episode.context(step), agent, &mut action)?;
-        progress.pay(&action)?;
+        action.copy_from_slice(task.problem.lower());
+        let step = run.reveal(episode.context(step))?;
+        agent.decide(&step.observation(), &mut action)?;
+        step.pay(&action)?;
     }
     Ok(())
 }

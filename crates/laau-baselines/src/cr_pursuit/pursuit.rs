@@ -111,7 +111,7 @@ impl PricedOptimum {
             let query = Query {
                 context,
                 multiplier: &self.price,
-                remaining: &self.budget,
+                available: &self.budget,
             };
             self.solver.solve(query, self.solution.row_mut(0))?;
             let problem = self.solver.problem();
@@ -315,7 +315,7 @@ impl CheapestAction {
         let query = Query {
             context,
             multiplier: &self.tie_price,
-            remaining: &self.limit,
+            available: &self.limit,
         };
         self.solver.solve(query, self.solution.row_mut(0))?;
         let solution = self.solution.row(0);

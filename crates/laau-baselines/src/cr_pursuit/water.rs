@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::fair_box::FairBox;
+use crate::fairness_bounds::FairnessBounds;
 
 /// The largest value of `Σ c_τ ln(x_τ / lower)` over the revealed steps, subject to `Σ (x_τ − lower) ≤ Δ` and the box.
 ///
@@ -13,7 +13,7 @@ use crate::fair_box::FairBox;
 /// `O(n log n)` in total.
 #[derive(Debug, Clone)]
 pub(crate) struct WaterLevel {
-    fair: FairBox,
+    fair: FairnessBounds,
     excess: f64,
     level: f64,
     full: BinaryHeap<Reverse<Weight>>,
@@ -29,7 +29,7 @@ pub(crate) struct WaterLevel {
 
 impl WaterLevel {
     /// No step revealed yet; `excess` is the budget less the lower bound of every step of the episode.
-    pub(crate) fn new(fair: FairBox, excess: f64) -> Self {
+    pub(crate) fn new(fair: FairnessBounds, excess: f64) -> Self {
         Self {
             fair,
             excess: excess.max(0.0),
@@ -68,7 +68,7 @@ impl WaterLevel {
 
     /// Lowers the level until the revealed steps can be paid.
     fn lower_level(&mut self) {
-        let FairBox { lower, upper } = self.fair;
+        let FairnessBounds { lower, upper } = self.fair;
         loop {
             // What is left for the steps inside, with their lower bounds put back.
             let rest =
@@ -117,7 +117,7 @@ impl WaterLevel {
     }
 
     fn evaluate(&self) -> f64 {
-        let FairBox { lower, upper } = self.fair;
+        let FairnessBounds { lower, upper } = self.fair;
         let full = self.full_weight * (upper / lower).ln();
         if self.inside.is_empty() {
             full
@@ -151,7 +151,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// A fresh solve by bisection over the level.
-    fn fresh(fair: FairBox, excess: f64, weights: &[f64]) -> f64 {
+    fn fresh(fair: FairnessBounds, excess: f64, weights: &[f64]) -> f64 {
         let actions = |level: f64| {
             weights.iter().map(move |c| {
                 if *c > 0.0 {
@@ -187,7 +187,7 @@ mod tests {
             width in 0.5..50.0_f64,
             share in prop_oneof![Just(0.0), Just(1.0), 0.0..1.3_f64],
         ) {
-            let fair = FairBox { lower, upper: lower + width };
+            let fair = FairnessBounds { lower, upper: lower + width };
             let excess = share * width * weights.len() as f64;
             let mut water = WaterLevel::new(fair, excess);
             let (mut total, mut last_level) = (0.0, f64::INFINITY);

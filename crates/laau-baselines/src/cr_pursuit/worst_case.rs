@@ -1,18 +1,17 @@
 //! The ratio that is safe against every order of the contexts of a training set.
 
-use laau_core::{Dimensions, Episodes, Error};
+use laau_core::{Dimensions, Episodes, Error, Task};
 
 use super::NAME;
 use super::division::{Division, Links};
-use crate::Setting;
 
 /// `ln θ + 1`, the largest over the inventories.
 ///
 /// `θ` is the largest marginal utility of an inventory over its smallest; marginal utilities per usage are largest at the lower
 /// corner of the box and smallest at the upper one. The proof is that of one inventory whose size does not change, so that
 /// every action may use one budget only, and the lower corner must use the same in every context.
-pub(super) fn worst_case(setting: &Setting, train: &Episodes) -> Result<f64, Error> {
-    let problem = &*setting.problem;
+pub(super) fn worst_case(task: &Task, train: &Episodes) -> Result<f64, Error> {
+    let problem = &*task.problem;
     let Dimensions {
         actions: d,
         budgets: m,

@@ -6,14 +6,15 @@ mod table;
 
 use std::sync::Arc;
 
-use laau_core::{Agent, Dimensions, Episodes, Error, Observation, Policy, Projected, SmoothProblem};
+use laau_core::{
+    Agent, Dimensions, Error, Fit, FitObserver, FitSets, Fitted, Observation, Policy, Projected,
+    SmoothProblem, Task, expect_option,
+};
 
 pub use self::chain::Chain;
 use self::step::ScalarStep;
 use self::table::PriceTable;
-use crate::error::expect_option;
 use crate::history::History;
-use crate::{Fitted, Setting};
 
 pub(crate) const NAME: &str = "dp";
 
@@ -64,16 +65,13 @@ impl Default for DpOptions {
     }
 }
 
-impl DpOptions {
-    /// Estimates the contexts' distribution on the training set and solves the recursion; what is to be remembered is
-    /// chosen by utility on the validation set unless it is given.
-    ///
-    /// # Errors
-    /// [`Error::NotApplicable`] unless the problem has one action, one budget and a scalar context; or for options out of
-    /// range, or no episodes.
-    pub fn fit(&self, setting: &Setting, train: &Episodes, validation: &Episodes) -> Result<Fitted, Error> {
-        applicable(&*setting.problem)?;
-        setting.check_episodes(NAME, "training", train)?;
+/// Estimates the contexts' distribution on the training set and solves the recursion; what is to be remembered is chosen
+/// by utility on the validation set unless it is given. Applicable to one action, one budget and a scalar context.
+impl Fit for DpOptions {
+    fn fit(&self, task: &Task, sets: FitSets<'_>, _: u64, _: &mut dyn FitObserver) -> Result<Fitted, Error> {
+        let FitSets { train, validation } = sets;
+        applicable(&*task.problem)?;
+        task.check_episodes("training episode", train)?;
         let in_range = |option, value: usize, least: usize, most: usize, expected| {
             expect_option(
                 (least..=most).contains(&value),
@@ -88,34 +86,37 @@ impl DpOptions {
         in_range("points", self.points, 2, 65_536, "2 to 65536")?;
         let memories = match self.memory {
             Memory::Best => {
-                setting.check_episodes(NAME, "validation", validation)?;
+                task.check_episodes("validation episode", validation)?;
                 vec![Memory::Independent, Memory::Markov, Memory::RunningMean]
             }
             one => vec![one],
         };
-        let mut best: Option<(f64, f64, Projected<DynamicProgram>)> = None;
+        let mut best: Option<(f64, &str, Projected<DynamicProgram>)> = None;
         for memory in &memories {
-            let (index, chain) = match memory {
-                Memory::Independent | Memory::Best => (0.0, Chain::independent(train, self.atoms)),
-                Memory::Markov => (1.0, Chain::markov(train, self.states)),
-                Memory::RunningMean => (2.0, Chain::running_mean(train, self.states, self.atoms)),
+            let (kind, chain) = match memory {
+                Memory::Independent | Memory::Best => ("independent", Chain::independent(train, self.atoms)),
+                Memory::Markov => ("markov", Chain::markov(train, self.states)),
+                Memory::RunningMean => (
+                    "running-mean",
+                    Chain::running_mean(train, self.states, self.atoms),
+                ),
             };
-            let policy = DynamicProgram::new(setting, chain, train.horizon(), self.points)?.into_policy();
+            let policy = DynamicProgram::new(task, chain, train.horizon(), self.points)?.into_policy();
             let utility = if memories.len() == 1 {
                 0.0
             } else {
-                setting.mean_utility(&policy, validation)?
+                task.mean_utility(&policy, validation)?
             };
             if best.as_ref().is_none_or(|(most, ..)| utility > *most) {
-                best = Some((utility, index, policy));
+                best = Some((utility, kind, policy));
             }
         }
         match best {
-            Some((utility, index, policy)) => {
+            Some((utility, kind, policy)) => {
                 let fitted = Fitted::new(policy)
-                    .with("memory", index)
-                    .with("atoms", self.atoms as f64)
-                    .with("points", self.points as f64);
+                    .with("memory", kind)
+                    .with("atoms", self.atoms)
+                    .with("points", self.points);
                 Ok(if memories.len() == 1 {
                     fitted
                 } else {
@@ -152,17 +153,17 @@ impl DynamicProgram {
     /// # Errors
     /// [`Error::NotApplicable`] unless the problem has one action, one budget and a scalar context; or for a chain whose
     /// tables do not fit each other.
-    pub fn new(setting: &Setting, chain: Chain, horizon: usize, points: usize) -> Result<Self, Error> {
-        applicable(&*setting.problem)?;
+    pub fn new(task: &Task, chain: Chain, horizon: usize, points: usize) -> Result<Self, Error> {
+        applicable(&*task.problem)?;
         chain.check()?;
         expect_option(points >= 2, NAME, "points", "at least 2", points as f64)?;
         let levels = match &chain {
             Chain::RunningMean { steps, .. } => *steps,
             Chain::Independent { .. } | Chain::Markov { .. } => horizon.saturating_sub(1),
         };
-        let table = PriceTable::solve(&*setting.problem, &chain, levels, points);
+        let table = PriceTable::solve(&*task.problem, &chain, levels, points);
         Ok(Self {
-            problem: Arc::clone(&setting.problem),
+            problem: Arc::clone(&task.problem),
             chain,
             table,
         })

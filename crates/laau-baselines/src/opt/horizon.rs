@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use laau_core::{Episode, Error, Hindsight, SmoothProblem};
+use laau_core::{Episode, Error, Hindsight, SmoothProblem, expect_option};
 use serde::{Deserialize, Serialize};
 
 use super::interior::{Found, Iteration};
 use super::payable::{make_payable, reserve_limits};
 use super::region::Region;
-use crate::error::{Error as OwnError, expect_option};
 
 pub(super) const NAME: &str = "opt";
 
@@ -57,7 +56,7 @@ impl Default for HorizonOptions {
 }
 
 impl HorizonOptions {
-    fn check(&self) -> Result<(), OwnError> {
+    fn check(&self) -> Result<(), Error> {
         let within = |option, value: f64, most: f64, expected| {
             expect_option(value > 0.0 && value < most, NAME, option, expected, value)
         };
@@ -225,7 +224,7 @@ mod tests {
     use super::*;
     use crate::opt::WaterFilling;
     use laau_core::problems::{LogUtility, WeightedFairness};
-    use laau_core::{Dimensions, Dual, Functions, Number};
+    use laau_core::{AutoDiff, Dimensions, Number, ProblemFunctions};
 
     fn horizon(problem: impl SmoothProblem + 'static) -> HorizonOptimum {
         HorizonOptimum::new(Arc::new(problem), HorizonOptions::default()).unwrap()
@@ -306,7 +305,7 @@ mod tests {
         steepness: f64,
     }
 
-    impl Functions for Valley {
+    impl ProblemFunctions for Valley {
         fn name(&self) -> &'static str {
             "valley"
         }
@@ -336,7 +335,7 @@ mod tests {
 
     #[test]
     fn where_usage_falls_first_the_budget_of_the_lower_corners_pays_more() {
-        let valley = |lower, steepness| horizon(Dual::new(Valley { lower, steepness }).unwrap());
+        let valley = |lower, steepness| horizon(AutoDiff::new(Valley { lower, steepness }).unwrap());
         // Up to the other side of the valley.
         let found = valley(0.0, 1.0).solve(&[1.0; 3], &[3.0 * 0.3 * 0.3]).unwrap();
         assert!(found.actions.iter().all(|x| (x - 0.6).abs() < 1e-6), "{found:?}");

@@ -6,7 +6,6 @@ use super::horizon::{HorizonOptions, NAME};
 use super::newton::Newton;
 use super::point::{Point, dot};
 use super::region::Region;
-use crate::error::Error as OwnError;
 
 /// One run of the interior point.
 pub(super) struct Iteration<'a> {
@@ -173,14 +172,13 @@ impl<'a> Iteration<'a> {
                     settled = true;
                     continue;
                 }
-                return Err(OwnError::NotConverged {
+                return Err(Error::NotConverged {
                     policy: NAME,
                     what: "the interior point",
                     iterations,
                     residual: gap / size,
                     tolerance: options.tolerance,
-                }
-                .into());
+                });
             };
             iterations += 1;
             std::mem::swap(&mut self.point, &mut self.trial);

@@ -14,26 +14,33 @@ mod water_filling;
 use std::sync::Arc;
 
 use laau_core::problems::WeightedFairness;
-use laau_core::{Error, Hindsight, SmoothProblem};
+use laau_core::{Error, Fit, FitObserver, FitSets, Fitted, Task};
+
+use crate::fairness_bounds::FairnessBounds;
 
 pub use horizon::{HorizonOptimum, HorizonOptions, HorizonSolution};
 pub use water_filling::WaterFilling;
 
-/// Which algorithm finds the offline optimum. The caller knows his problem; nothing is guessed from its name.
-pub enum Optimum {
-    /// Exact, in `O(N log N)`: weighted fairness only.
-    WaterFilling(WeightedFairness),
-    /// Any smooth problem, to a tolerance, at a cost linear in the horizon.
-    Horizon(Arc<dyn SmoothProblem>, HorizonOptions),
+/// The offline optimum: [`WaterFilling`] for weighted fairness, [`HorizonOptimum`] for any other problem.
+#[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct OptOptions {
+    /// The interior point.
+    pub horizon: HorizonOptions,
 }
 
-/// The offline optimum behind core's [`Hindsight`]; its name is `opt`.
-///
-/// # Errors
-/// When the options are outside their ranges.
-pub fn optimum(kind: Optimum) -> Result<Box<dyn Hindsight>, Error> {
-    Ok(match kind {
-        Optimum::WaterFilling(problem) => Box::new(WaterFilling::new(problem)),
-        Optimum::Horizon(problem, options) => Box::new(HorizonOptimum::new(problem, options)?),
-    })
+impl Fit for OptOptions {
+    fn fit(&self, task: &Task, _: FitSets<'_>, _: u64, _: &mut dyn FitObserver) -> Result<Fitted, Error> {
+        let problem = &task.problem;
+        Ok(Fitted::hindsight(match FairnessBounds::of(&**problem) {
+            Some(FairnessBounds { lower, upper }) => {
+                Box::new(WaterFilling::new(WeightedFairness::new(lower, upper)?))
+            }
+            None => Box::new(HorizonOptimum::new(Arc::clone(problem), self.horizon)?),
+        }))
+    }
+
+    fn is_hindsight(&self) -> bool {
+        true
+    }
 }

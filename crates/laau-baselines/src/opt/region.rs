@@ -79,9 +79,8 @@ impl Region {
                 let budget = episode.budgets()[k];
                 if region.room[at] < -rounding * budget {
                     return Err(Error::BudgetTooSmall {
-                        episode: 0,
-                        resource: k,
-                        budget,
+                        budget: k,
+                        given: budget,
                         least: budget - region.room[at],
                         horizon: n,
                     });

@@ -8,8 +8,8 @@ mod unroll;
 use std::sync::Arc;
 
 use laau_core::{
-    Agent, Differentiate, Dimensions, Episodes, Error, Observation, Policy, Problem, Projection, Query,
-    Solutions, StepSolver,
+    Agent, Differentiate, Dimensions, Episodes, Error, Fit, FitObserver, FitSets, Fitted, Observation,
+    Policy, Problem, Projection, Query, Solutions, StepSolver, Task, expect_option,
 };
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -17,8 +17,6 @@ use rand_chacha::ChaCha8Rng;
 use self::network::{Activations, Shape};
 use self::projector::Projector;
 use self::unroll::softplus;
-use crate::error::expect_option;
-use crate::{Fitted, Setting};
 
 const NAME: &str = "rl";
 const NAME_MODEL_FREE: &str = "rl-pg";
@@ -59,7 +57,6 @@ pub enum Method {
 /// | `hidden` | 10 | units in each of the two hidden layers | 1 to 1024 |
 /// | `schedule` | 50 epochs at 5e-3, 30 at 2.5e-3 | the paper's | at least one epoch, positive rates |
 /// | `batch` | 10 | episodes per update | at least 1 |
-/// | `seed` | 0 | of the weights and the order of episodes | |
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RlOptions {
@@ -71,8 +68,6 @@ pub struct RlOptions {
     pub schedule: Vec<Phase>,
     /// Episodes per update.
     pub batch: usize,
-    /// The seed of the weights and of the order of episodes.
-    pub seed: u64,
 }
 
 impl Default for RlOptions {
@@ -86,8 +81,35 @@ impl Default for RlOptions {
             hidden: 10,
             schedule: vec![phase(50, 5e-3), phase(30, 2.5e-3)],
             batch: 10,
-            seed: 0,
         }
+    }
+}
+
+/// Trains the network; the epoch with the largest utility on the validation set is kept. Several actions need a projector.
+impl Fit for RlOptions {
+    fn fit(
+        &self,
+        task: &Task,
+        sets: FitSets<'_>,
+        seed: u64,
+        observer: &mut dyn FitObserver,
+    ) -> Result<Fitted, Error> {
+        let FitSets { train, validation } = sets;
+        self.check()?;
+        task.check_episodes("training episode", train)?;
+        task.check_episodes("validation episode", validation)?;
+        task.expect_projector()?;
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let model = self.initial(task, train, &mut rng)?;
+        let trained = train::train(self, task, model, sets, &mut rng, observer)?;
+        let policy = EndToEnd::named(self.name(), task, trained.model)?;
+        Ok(Fitted::new(policy)
+            .with("best_epoch", trained.best_epoch)
+            .with("validation_utility", -trained.validation_cost))
+    }
+
+    fn is_seeded(&self) -> bool {
+        true
     }
 }
 
@@ -102,24 +124,6 @@ impl RlOptions {
             },
             ..Self::default()
         }
-    }
-
-    /// Trains the network; the epoch with the largest utility on the validation set is kept.
-    ///
-    /// # Errors
-    /// For options out of range, no episodes, or several actions without a projector.
-    pub fn fit(&self, setting: &Setting, train: &Episodes, validation: &Episodes) -> Result<Fitted, Error> {
-        self.check()?;
-        setting.check_episodes(NAME, "training", train)?;
-        setting.check_episodes(NAME, "validation", validation)?;
-        setting.expect_projector(NAME)?;
-        let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
-        let model = self.initial(setting, train, &mut rng)?;
-        let trained = train::train(self, setting, model, (train, validation), &mut rng)?;
-        let policy = EndToEnd::named(self.name(), setting, trained.model)?;
-        Ok(Fitted::new(policy)
-            .with("best_epoch", trained.best_epoch as f64)
-            .with("validation_utility", -trained.validation_cost))
     }
 
     /// The name in tables: `rl`, or `rl-pg` when it is model-free.
@@ -151,15 +155,10 @@ impl RlOptions {
     }
 
     /// Untrained parameters, whose actions are about the equal share's.
-    fn initial(
-        &self,
-        setting: &Setting,
-        train: &Episodes,
-        rng: &mut ChaCha8Rng,
-    ) -> Result<RlParameters, Error> {
+    fn initial(&self, task: &Task, train: &Episodes, rng: &mut ChaCha8Rng) -> Result<RlParameters, Error> {
         /// `softplus` is 1 here.
         const ONE: f64 = 0.541_324_854_612_918_2;
-        let dimensions = setting.problem.dimensions();
+        let dimensions = task.problem.dimensions();
         let Dimensions {
             actions,
             budgets,
@@ -179,9 +178,9 @@ impl RlOptions {
         let query = Query {
             context: &mean,
             multiplier: &vec![0.0; budgets],
-            remaining: &share,
+            available: &share,
         };
-        setting.solver.clone().solve(query, solution.row_mut(0))?;
+        task.solver.clone().solve(query, solution.row_mut(0))?;
         let shape = Shape {
             inputs: budgets + context + 1,
             hidden: self.hidden,
@@ -294,17 +293,17 @@ impl EndToEnd {
     /// # Errors
     /// [`Error::WrongLength`] or [`Error::NotFinite`] when the parameters do not fit the problem; [`Error::Policy`] for
     /// several actions without a projector.
-    pub fn new(setting: &Setting, model: RlParameters) -> Result<Self, Error> {
-        Self::named(NAME, setting, model)
+    pub fn new(task: &Task, model: RlParameters) -> Result<Self, Error> {
+        Self::named(NAME, task, model)
     }
 
-    fn named(name: &'static str, setting: &Setting, model: RlParameters) -> Result<Self, Error> {
-        model.check(setting.problem.dimensions())?;
+    fn named(name: &'static str, task: &Task, model: RlParameters) -> Result<Self, Error> {
+        model.check(task.problem.dimensions())?;
         Ok(Self {
             name,
             model,
-            problem: setting.plain(),
-            projector: setting.expect_projector(name)?.map(Differentiate::fork),
+            problem: task.problem.clone(),
+            projector: task.expect_projector()?.map(Differentiate::fork),
         })
     }
 

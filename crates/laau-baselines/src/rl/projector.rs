@@ -69,7 +69,7 @@ impl Projector {
             let query = Query {
                 context: &kept.context,
                 multiplier: &self.multiplier,
-                remaining: available,
+                available,
             };
             self.solver.solve(query, self.solutions.row_mut(step))?;
             action.copy_from_slice(self.solutions.row(step).action);
@@ -109,13 +109,13 @@ impl Projector {
         let query = Query {
             context: &kept.context,
             multiplier: &self.multiplier,
-            remaining: &kept.available,
+            available: &kept.available,
         };
         self.upstream.copy_from_slice(gradient);
         self.solver
             .pullback(query, solution, &self.upstream, self.gradients.row_mut(0))?;
         gradient.copy_from_slice(&self.gradients.contexts[..d]);
-        for (sum, value) in in_available.iter_mut().zip(&self.gradients.remaining) {
+        for (sum, value) in in_available.iter_mut().zip(&self.gradients.available) {
             *sum += value;
         }
         Ok(())

@@ -1,13 +1,12 @@
 //! Training: Adam on minibatches, the best parameters on the validation set kept.
 
-use laau_core::{Episodes, Error};
+use laau_core::{Episodes, Error, FitObserver, FitSets, Task};
 use rand::RngExt;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
 use super::unroll::Unroll;
-use super::{Method, NAME, RlOptions, RlParameters};
-use crate::Setting;
+use super::{Method, RlOptions, RlParameters};
 
 /// What training found.
 pub(crate) struct Trained {
@@ -20,14 +19,15 @@ pub(crate) struct Trained {
 
 pub(crate) fn train(
     options: &RlOptions,
-    setting: &Setting,
+    task: &Task,
     mut model: RlParameters,
-    (train, validation): (&Episodes, &Episodes),
+    FitSets { train, validation }: FitSets<'_>,
     rng: &mut ChaCha8Rng,
+    observer: &mut dyn FitObserver,
 ) -> Result<Trained, Error> {
-    let projector = setting.expect_projector(NAME)?;
-    let mut unroll = Unroll::new(&*setting.problem, projector, train.horizon());
-    let mut check = Unroll::new(&*setting.problem, projector, validation.horizon());
+    let projector = task.expect_projector()?;
+    let mut unroll = Unroll::new(&*task.problem, projector, train.horizon());
+    let mut check = Unroll::new(&*task.problem, projector, validation.horizon());
     let mut adam = Adam::new(model.weights.len());
     let mut gradient = vec![0.0; model.weights.len()];
     let mut order: Vec<usize> = (0..train.len()).collect();
@@ -40,6 +40,10 @@ pub(crate) fn train(
     let mut epoch = 0;
     for phase in &options.schedule {
         for _ in 0..phase.epochs {
+            observer.progress(epoch, epochs);
+            if observer.should_stop() {
+                return Ok(best);
+            }
             epoch += 1;
             order.shuffle(rng);
             for batch in order.chunks(options.batch) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use laau_baselines::{
     AvgLtOptions, CeOptions, CrPursuit, DualDescent, DualDescentParameters, EqualOptions, Fitted,
-    HorizonOptimum, HorizonOptions, Mirror, Prediction, Setting, WaterFilling,
+    HorizonOptimum, HorizonOptions, Mirror, Prediction, Task, WaterFilling,
 };
 use laau_core::problems::{LogUtility, PowerProvisioning, Trading, VmAllocation, WeightedFairness, Wireless};
 use laau_core::{
@@ -18,7 +18,7 @@ use crate::workload::{fairness, general, generator, independent, log_utility};
 /// How far above OPT rounding may put a policy, relative to OPT or to 1, whichever is more.
 const TOLERANCE: f64 = 1e-9;
 
-fn settings() -> Vec<Setting> {
+fn settings() -> Vec<Task> {
     let identity = |d: usize| {
         (0..d * d)
             .map(|at| f64::from(u8::from(at % (d + 1) == 0)))
@@ -53,30 +53,54 @@ fn settings() -> Vec<Setting> {
 }
 
 /// The policies that need no training, or next to none.
-fn policies(setting: &Setting, horizon: usize) -> Vec<Box<dyn Policy>> {
-    let train = independent(&*setting.problem, &mut generator(7), (8, horizon), (0.1, 0.6));
+fn policies(task: &Task, horizon: usize) -> Vec<Box<dyn Policy>> {
+    let train = independent(&*task.problem, &mut generator(7), (8, horizon), (0.1, 0.6));
     let mut policies: Vec<Box<dyn Policy>> = Vec::new();
     let mut keep = |fitted: Result<Fitted, laau_core::Error>| policies.push(fitted.unwrap().policy);
-    keep(EqualOptions::default().fit(setting, &train, &train));
-    keep(AvgLtOptions::default().fit(setting, &train, &train));
+    keep(EqualOptions::default().fit(
+        task,
+        FitSets {
+            train: &train,
+            validation: &train,
+        },
+        0,
+        &mut (),
+    ));
+    keep(AvgLtOptions::default().fit(
+        task,
+        FitSets {
+            train: &train,
+            validation: &train,
+        },
+        0,
+        &mut (),
+    ));
     for mirror in [Mirror::Euclidean, Mirror::Entropic] {
-        keep(DualDescent::new(setting, mirror, DualDescentParameters::default()).map(Fitted::new));
+        keep(DualDescent::new(task, mirror, DualDescentParameters::default()).map(Fitted::new));
     }
     if horizon <= 5 {
         // It solves the past anew at every step.
-        keep(CrPursuit::new(setting, 1.0).map(Fitted::new));
+        keep(CrPursuit::new(task, 1.0).map(Fitted::new));
     }
     let options = CeOptions {
         prediction: Prediction::Prior,
         ridges: vec![1e-3],
     };
-    keep(options.fit(setting, &train, &train));
+    keep(options.fit(
+        task,
+        FitSets {
+            train: &train,
+            validation: &train,
+        },
+        0,
+        &mut (),
+    ));
     policies
 }
 
 /// Contexts of one episode: all alike, drawn, rare, one alone, or nothing at all.
-fn contexts(rng: &mut ChaCha8Rng, setting: &Setting, horizon: usize, shape: usize) -> Vec<f64> {
-    let problem = &*setting.problem;
+fn contexts(rng: &mut ChaCha8Rng, task: &Task, horizon: usize, shape: usize) -> Vec<f64> {
+    let problem = &*task.problem;
     let q = problem.dimensions().context;
     let spike = rng.random_range(0..horizon);
     let mut all = Vec::new();
@@ -120,10 +144,10 @@ fn budget(rng: &mut ChaCha8Rng, kind: usize, least: f64, wanted: f64) -> f64 {
 }
 
 /// Episodes of every shape of contexts, with one kind of budget for all resources and with mixtures.
-fn episodes(rng: &mut ChaCha8Rng, setting: &Setting, horizon: usize) -> Episodes {
+fn episodes(rng: &mut ChaCha8Rng, task: &Task, horizon: usize) -> Episodes {
     const KINDS: usize = 7;
     const MIXTURES: usize = 8;
-    let problem = &setting.problem;
+    let problem = &task.problem;
     let Dimensions {
         budgets: m, context, ..
     } = problem.dimensions();
@@ -132,7 +156,7 @@ fn episodes(rng: &mut ChaCha8Rng, setting: &Setting, horizon: usize) -> Episodes
     problem.reserve(horizon, &mut least);
     let (mut all_contexts, mut all_budgets) = (Vec::new(), Vec::new());
     for shape in 0..5 {
-        let drawn = contexts(rng, setting, horizon, shape);
+        let drawn = contexts(rng, task, horizon, shape);
         let free = solver.solve(&drawn, &vec![1e9; m]).unwrap();
         let mut wanted = vec![0.0; m];
         let steps = free.actions.chunks_exact(problem.dimensions().actions);
@@ -163,17 +187,17 @@ fn earned(rollout: &Rollout) -> f64 {
 fn no_policy_is_above_opt_where_budgets_are_degenerate() {
     let mut rng = generator(401);
     let mut faults = Vec::new();
-    for setting in settings() {
-        let problem = setting.plain();
+    for task in settings() {
+        let problem = task.problem.clone();
         let name = problem.name();
-        let solver = HorizonOptimum::new(Arc::clone(&setting.problem), HorizonOptions::default()).unwrap();
+        let solver = HorizonOptimum::new(Arc::clone(&task.problem), HorizonOptions::default()).unwrap();
         let mut optima: Vec<&dyn Hindsight> = vec![&solver];
         let exact = (name == WeightedFairness::NAME)
             .then(|| WeightedFairness::new(problem.lower()[0], problem.upper()[0]).unwrap())
             .map(WaterFilling::new);
         optima.extend(exact.iter().map(|exact| exact as &dyn Hindsight));
         for horizon in [1, 2, 5, 10, 29] {
-            let episodes = episodes(&mut rng, &setting, horizon);
+            let episodes = episodes(&mut rng, &task, horizon);
             let reported: Vec<f64> = episodes
                 .iter()
                 .map(|episode| -solver.solve(episode.contexts(), episode.budgets()).unwrap().cost)
@@ -186,7 +210,7 @@ fn no_policy_is_above_opt_where_budgets_are_degenerate() {
                 let cuts = (rollout.violations, rollout.failures, rollout.projections);
                 assert_eq!(cuts, (0, 0, 0), "{name}, horizon {horizon}");
             }
-            for policy in policies(&setting, horizon) {
+            for policy in policies(&task, horizon) {
                 let played = rollout_all(&*problem, &*policy, &episodes).unwrap();
                 for (index, one) in played.iter().enumerate() {
                     let bests = replayed.iter().map(|best| earned(&best[index]));
@@ -218,8 +242,8 @@ fn no_policy_is_above_opt_where_budgets_are_degenerate() {
 
 /// Replays OPT on one episode of equal contexts.
 fn replayed(problem: impl SmoothProblem + 'static, context: &[f64], horizon: usize, budgets: &[f64]) -> f64 {
-    let setting = general(problem);
-    let solver = HorizonOptimum::new(Arc::clone(&setting.problem), HorizonOptions::default()).unwrap();
+    let task = general(problem);
+    let solver = HorizonOptimum::new(Arc::clone(&task.problem), HorizonOptions::default()).unwrap();
     let contexts = context.repeat(horizon);
     let episodes = Episodes::new(
         horizon,
@@ -229,7 +253,7 @@ fn replayed(problem: impl SmoothProblem + 'static, context: &[f64], horizon: usi
         budgets.to_vec(),
     )
     .unwrap();
-    let utility = earned(&rollout_hindsight(&setting.plain(), &solver, &episodes).unwrap()[0]);
+    let utility = earned(&rollout_hindsight(&task.problem.clone(), &solver, &episodes).unwrap()[0]);
     let reported = -solver.solve(&contexts, budgets).unwrap().cost;
     assert!(
         (utility - reported).abs() <= TOLERANCE * utility.abs().max(1.0),

@@ -1,8 +1,7 @@
 //! Dual mirror descent learns its prices at the rate that theory promises.
 
 use laau_baselines::{
-    DualDescent, DualDescentOptions, DualDescentParameters, Mirror, Optimum, PriceScale, Setting, Start,
-    optimum,
+    DualDescent, DualDescentOptions, DualDescentParameters, Mirror, Optimum, PriceScale, Start, Task, optimum,
 };
 use laau_core::problems::WeightedFairness;
 use laau_core::{Episodes, Policy, Rollout, rollout, rollout_all, rollout_hindsight};
@@ -10,10 +9,10 @@ use laau_core::{Episodes, Policy, Rollout, rollout, rollout_all, rollout_hindsig
 use crate::workload::{fairness, generator, independent};
 
 /// The mean utility as a fraction of that of OPT.
-fn fraction_of_opt(setting: &Setting, policy: &dyn Policy, episodes: &Episodes) -> f64 {
+fn fraction_of_opt(task: &Task, policy: &dyn Policy, episodes: &Episodes) -> f64 {
     let best = optimum(Optimum::WaterFilling(WeightedFairness::paper())).unwrap();
-    let best = rollout_hindsight(&setting.plain(), &*best, episodes).unwrap();
-    let found = rollout_all(&*setting.problem, policy, episodes).unwrap();
+    let best = rollout_hindsight(&task.problem.clone(), &*best, episodes).unwrap();
+    let found = rollout_all(&*task.problem, policy, episodes).unwrap();
     let sum = |rollouts: &[Rollout]| rollouts.iter().map(Rollout::utility).sum::<f64>();
     sum(&found) / sum(&best)
 }
@@ -28,13 +27,13 @@ fn cold(step_size: f64) -> DualDescentParameters {
 
 #[test]
 fn with_a_step_of_one_over_root_n_what_is_lost_falls_as_one_over_root_n() {
-    let setting = fairness();
+    let task = fairness();
     for mirror in [Mirror::Euclidean, Mirror::Entropic] {
-        let policy = DualDescent::new(&setting, mirror, cold(1.0)).unwrap();
+        let policy = DualDescent::new(&task, mirror, cold(1.0)).unwrap();
         let lost = [10, 100, 1000].map(|horizon| {
             let size = (40_000 / horizon, horizon);
-            let episodes = independent(&*setting.problem, &mut generator(9), size, (0.3, 0.3001));
-            1.0 - fraction_of_opt(&setting, &policy, &episodes)
+            let episodes = independent(&*task.problem, &mut generator(9), size, (0.3, 0.3001));
+            1.0 - fraction_of_opt(&task, &policy, &episodes)
         });
         // Ten times the steps, a third of the loss: √10 is 3.2.
         for pair in lost.windows(2) {
@@ -47,12 +46,12 @@ fn with_a_step_of_one_over_root_n_what_is_lost_falls_as_one_over_root_n() {
 
 #[test]
 fn a_step_that_does_not_shrink_with_the_horizon_stays_behind() {
-    let setting = fairness();
-    let episodes = independent(&*setting.problem, &mut generator(10), (4, 1000), (0.3, 0.3001));
+    let task = fairness();
+    let episodes = independent(&*task.problem, &mut generator(10), (4, 1000), (0.3, 0.3001));
     for mirror in [Mirror::Euclidean, Mirror::Entropic] {
         let fraction = |step_size: f64| {
-            let policy = DualDescent::new(&setting, mirror, cold(step_size)).unwrap();
-            fraction_of_opt(&setting, &policy, &episodes)
+            let policy = DualDescent::new(&task, mirror, cold(step_size)).unwrap();
+            fraction_of_opt(&task, &policy, &episodes)
         };
         let root = 1000_f64.sqrt();
         let (shrinking, constant, tiny) = (fraction(1.0), fraction(root), fraction(1.0 / root));
@@ -68,7 +67,7 @@ fn a_step_that_does_not_shrink_with_the_horizon_stays_behind() {
 #[test]
 fn three_steps_by_hand() {
     // B = 30, N = 3, so ρ = 10; η = 0.5. The price starts at 0.02: x̃ = 0.4/0.02 = 20, s = 1 − 20/10 = −1.
-    let setting = fairness();
+    let task = fairness();
     let episodes = Episodes::new(3, 1, 1, vec![0.4, 0.4, 0.4], vec![30.0]).unwrap();
     let eta = 0.5;
     for (mirror, second) in [
@@ -80,8 +79,8 @@ fn three_steps_by_hand() {
             start: Start::At(vec![0.02]),
             scale: PriceScale::Given(vec![0.02]),
         };
-        let policy = DualDescent::new(&setting, mirror, parameters).unwrap();
-        let played = rollout(&*setting.problem, &policy, &episodes.get(0)).unwrap();
+        let policy = DualDescent::new(&task, mirror, parameters).unwrap();
+        let played = rollout(&*task.problem, &policy, &episodes.get(0)).unwrap();
         let near =
             |found: f64, expected: f64| assert!((found - expected).abs() < 1e-12, "{found}, not {expected}");
         near(played.multipliers[0], 0.02);
@@ -98,19 +97,31 @@ fn three_steps_by_hand() {
 
 #[test]
 fn tuning_beats_the_cold_start_and_reports_what_it_found() {
-    let setting = fairness();
+    let task = fairness();
     let mut rng = generator(12);
     let [train, validation, test] =
-        [200, 200, 200].map(|count| independent(&*setting.problem, &mut rng, (count, 20), (0.2, 0.4)));
+        [200, 200, 200].map(|count| independent(&*task.problem, &mut rng, (count, 20), (0.2, 0.4)));
     for mirror in [Mirror::Euclidean, Mirror::Entropic] {
         let tuned = DualDescentOptions::new(mirror);
         let cold = DualDescentOptions {
             cold_start: true,
             ..tuned
         };
-        let [tuned, cold] = [tuned, cold].map(|options| options.fit(&setting, &train, &validation).unwrap());
+        let [tuned, cold] = [tuned, cold].map(|options| {
+            options
+                .fit(
+                    &task,
+                    FitSets {
+                        train: &train,
+                        validation: &validation,
+                    },
+                    0,
+                    &mut (),
+                )
+                .unwrap()
+        });
         let [warm_fraction, cold_fraction] =
-            [&tuned, &cold].map(|fitted| fraction_of_opt(&setting, &*fitted.policy, &test));
+            [&tuned, &cold].map(|fitted| fraction_of_opt(&task, &*fitted.policy, &test));
         assert!(
             warm_fraction > cold_fraction,
             "{}: {warm_fraction} and {cold_fraction}",
@@ -125,9 +136,9 @@ fn tuning_beats_the_cold_start_and_reports_what_it_found() {
 
 #[test]
 fn parameters_outside_their_ranges_are_refused() {
-    let setting = fairness();
+    let task = fairness();
     let check = |mirror, parameters, expected: &str| {
-        let error = DualDescent::new(&setting, mirror, parameters).err().unwrap();
+        let error = DualDescent::new(&task, mirror, parameters).err().unwrap();
         assert_eq!(error.to_string(), expected);
     };
     check(
@@ -144,7 +155,7 @@ fn parameters_outside_their_ranges_are_refused() {
         at_zero.clone(),
         "policy `mw`: expected a positive value for option `start`, found 0",
     );
-    assert!(DualDescent::new(&setting, Mirror::Euclidean, at_zero).is_ok());
+    assert!(DualDescent::new(&task, Mirror::Euclidean, at_zero).is_ok());
     let two = DualDescentParameters {
         scale: PriceScale::Given(vec![1.0, 1.0]),
         ..cold(1.0)

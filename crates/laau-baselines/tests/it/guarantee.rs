@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use laau_baselines::{CrPursuit, CrPursuitOptions, HorizonOptions, Optimum, Ratio, Setting, optimum};
+use laau_baselines::{CrPursuit, CrPursuitOptions, HorizonOptions, Optimum, Ratio, Task, optimum};
 use laau_core::problems::WeightedFairness;
 use laau_core::{Episodes, Rollout, rollout_all, rollout_hindsight};
 use laau_kkt::FairnessLayer;
@@ -11,8 +11,8 @@ use proptest::prelude::*;
 use crate::workload::{fairness, generator, independent};
 
 /// The utility above that of the lower corner.
-fn gain(setting: &Setting, rollout: &Rollout, contexts: &[f64]) -> f64 {
-    let problem = &*setting.problem;
+fn gain(task: &Task, rollout: &Rollout, contexts: &[f64]) -> f64 {
+    let problem = &*task.problem;
     let len = problem.dimensions().context;
     let corner: f64 = contexts
         .chunks_exact(len)
@@ -22,22 +22,22 @@ fn gain(setting: &Setting, rollout: &Rollout, contexts: &[f64]) -> f64 {
 }
 
 /// Plays CR-Pursuit and OPT; returns how many episodes were not cut. On those the guarantee is asserted.
-pub(crate) fn check(setting: &Setting, ratio: f64, episodes: &Episodes) -> usize {
-    let policy = CrPursuit::new(setting, ratio).unwrap();
+pub(crate) fn check(task: &Task, ratio: f64, episodes: &Episodes) -> usize {
+    let policy = CrPursuit::new(task, ratio).unwrap();
     let best = optimum(Optimum::Horizon(
-        Arc::clone(&setting.problem),
+        Arc::clone(&task.problem),
         HorizonOptions::default(),
     ))
     .unwrap();
-    let best = rollout_hindsight(&setting.plain(), &*best, episodes).unwrap();
-    let played = rollout_all(&*setting.problem, &policy, episodes).unwrap();
+    let best = rollout_hindsight(&task.problem.clone(), &*best, episodes).unwrap();
+    let played = rollout_all(&*task.problem, &policy, episodes).unwrap();
     let mut uncut = 0;
     for ((episode, played), best) in episodes.iter().zip(&played).zip(&best) {
         assert_eq!((played.violations, played.failures), (0, 0));
         if played.projections == 0 {
             uncut += 1;
-            let earned = gain(setting, played, episode.contexts());
-            let most = gain(setting, best, episode.contexts());
+            let earned = gain(task, played, episode.contexts());
+            let most = gain(task, best, episode.contexts());
             assert!(
                 earned >= most / ratio - 1e-7 * most.max(1.0),
                 "{earned} of {most} with ratio {ratio}"
@@ -49,26 +49,36 @@ pub(crate) fn check(setting: &Setting, ratio: f64, episodes: &Episodes) -> usize
 
 #[test]
 fn a_feasible_ratio_is_kept_on_every_test_episode() {
-    let setting = fairness();
+    let task = fairness();
     let mut rng = generator(31);
-    let train = independent(&*setting.problem, &mut rng, (200, 20), (0.2, 0.4));
-    let test = independent(&*setting.problem, &mut rng, (200, 20), (0.2, 0.4));
-    let fitted = CrPursuitOptions::default().fit(&setting, &train, &train).unwrap();
+    let train = independent(&*task.problem, &mut rng, (200, 20), (0.2, 0.4));
+    let test = independent(&*task.problem, &mut rng, (200, 20), (0.2, 0.4));
+    let fitted = CrPursuitOptions::default()
+        .fit(
+            &task,
+            FitSets {
+                train: &train,
+                validation: &train,
+            },
+            0,
+            &mut (),
+        )
+        .unwrap();
     let ratio = fitted.parameters["ratio"];
     assert!(ratio > 1.0 && ratio < 3.0, "{ratio}");
     assert_eq!(
-        check(&setting, ratio, &train),
+        check(&task, ratio, &train),
         train.len(),
         "calibrated with {ratio}"
     );
-    assert!(check(&setting, ratio, &test) > 180);
+    assert!(check(&task, ratio, &test) > 180);
     // It is the smallest: a little less is cut somewhere.
-    assert!(check(&setting, 1.0 + (ratio - 1.0) * 0.99, &train) < train.len());
+    assert!(check(&task, 1.0 + (ratio - 1.0) * 0.99, &train) < train.len());
 }
 
 #[test]
 fn the_worst_case_ratio_is_feasible_on_contexts_in_any_order() {
-    let setting = fairness();
+    let task = fairness();
     // Increasing, decreasing and alternating weights over the whole range, budgets from tight to wide.
     let horizon = 40;
     let (mut contexts, mut budgets) = (Vec::new(), Vec::new());
@@ -92,12 +102,22 @@ fn the_worst_case_ratio_is_feasible_on_contexts_in_any_order() {
         ratio: Ratio::WorstCase,
         ..CrPursuitOptions::default()
     };
-    let fitted = options.fit(&setting, &episodes, &episodes).unwrap();
+    let fitted = options
+        .fit(
+            &task,
+            FitSets {
+                train: &episodes,
+                validation: &episodes,
+            },
+            0,
+            &mut (),
+        )
+        .unwrap();
     let ratio = fitted.parameters["ratio"];
     assert!((ratio - ((40.0_f64 * 100.0).ln() + 1.0)).abs() < 1e-9, "{ratio}");
-    assert_eq!(check(&setting, ratio, &episodes), episodes.len());
+    assert_eq!(check(&task, ratio, &episodes), episodes.len());
     // The ratio of 1 is OPT itself, and no online policy has it.
-    assert!(check(&setting, 1.0, &episodes) < episodes.len());
+    assert!(check(&task, 1.0, &episodes) < episodes.len());
 }
 
 proptest! {
@@ -112,8 +132,8 @@ proptest! {
         width in 1.0..60.0_f64,
     ) {
         let problem = WeightedFairness::new(lower, lower + width).unwrap();
-        let setting = Setting::new(Arc::new(problem.clone()), Box::new(FairnessLayer::new(problem)));
-        let episodes = independent(&*setting.problem, &mut generator(seed), (6, horizon), (0.01, 0.9));
-        check(&setting, ratio, &episodes);
+        let task = Task::new(Arc::new(problem.clone()), Box::new(FairnessLayer::new(problem)));
+        let episodes = independent(&*task.problem, &mut generator(seed), (6, horizon), (0.01, 0.9));
+        check(&task, ratio, &episodes);
     }
 }

@@ -1,9 +1,9 @@
 //! CR-Pursuit with several budgets: divide and conquer where they are apart, the plain guarantee where they are not.
 
-use laau_baselines::{CrPursuit, CrPursuitOptions, Ratio, Setting};
+use laau_baselines::{CrPursuit, CrPursuitOptions, Ratio, Task};
 use laau_core::problems::{LogUtility, PowerProvisioning, VmAllocation, Wireless};
 use laau_core::{
-    Dimensions, Dual, Episodes, Error, Functions, Number, SmoothProblem, Structure, rollout_all,
+    AutoDiff, Dimensions, Episodes, Error, Number, ProblemFunctions, SmoothProblem, Structure, rollout_all,
 };
 use proptest::prelude::*;
 use rand::RngExt;
@@ -25,7 +25,7 @@ pub(crate) fn proportional() -> VmAllocation {
 /// them, and an action that is free at first.
 struct Sometimes;
 
-impl Functions for Sometimes {
+impl ProblemFunctions for Sometimes {
     fn name(&self) -> &'static str {
         "sometimes"
     }
@@ -83,9 +83,9 @@ fn each_inventory_is_pursued_as_if_it_were_alone() {
     ];
     let episodes = independent(&*whole.problem, &mut generator(61), (12, 12), (0.02, 0.5));
     for ratio in [1.0, 1.4, 3.0] {
-        let play = |setting: &Setting, episodes: &Episodes| {
-            let policy = CrPursuit::new(setting, ratio).unwrap();
-            rollout_all(&*setting.problem, &policy, episodes).unwrap()
+        let play = |task: &Task, episodes: &Episodes| {
+            let policy = CrPursuit::new(task, ratio).unwrap();
+            rollout_all(&*task.problem, &policy, episodes).unwrap()
         };
         let together = play(&whole, &episodes);
         for (part, actions) in [0..2, 2..3].into_iter().enumerate() {
@@ -110,7 +110,7 @@ fn each_inventory_is_pursued_as_if_it_were_alone() {
 fn the_worst_case_ratio_of_several_inventories_is_feasible_in_any_order() {
     // Rising, falling and alternating weights, each inventory in a rhythm of its own, from tight budgets to wide ones.
     let horizon = 24;
-    let setting = general(apart());
+    let task = general(apart());
     let (mut contexts, mut budgets) = (Vec::new(), Vec::new());
     for shape in 0..4 {
         for (first, second) in [(0.1, 40.0), (4.0, 0.5), (30.0, 100.0), (200.0, 10.0)] {
@@ -131,23 +131,34 @@ fn the_worst_case_ratio_of_several_inventories_is_feasible_in_any_order() {
     // Weights from 0.02 to 1, a box from 0.2 to 8, and half the usage of one action in the first inventory.
     let expected = (50.0_f64 * 40.0 * 2.0).ln() + 1.0;
     assert!((ratio - expected).abs() < 1e-9, "{ratio} against {expected}");
-    assert_eq!(check(&setting, ratio, &episodes), episodes.len());
-    assert!(check(&setting, 1.0, &episodes) < episodes.len());
+    assert_eq!(check(&task, ratio, &episodes), episodes.len());
+    assert!(check(&task, 1.0, &episodes) < episodes.len());
 }
 
 #[test]
 fn a_calibrated_ratio_of_several_inventories_is_the_smallest_that_is_feasible() {
-    let setting = general(proportional());
+    let task = general(proportional());
     let mut rng = generator(62);
-    let train = independent(&*setting.problem, &mut rng, (24, 10), (0.1, 0.4));
+    let train = independent(&*task.problem, &mut rng, (24, 10), (0.1, 0.4));
     let fitted = CrPursuitOptions {
         tolerance: 1e-4,
         ..CrPursuitOptions::default()
     };
-    let ratio = fitted.fit(&setting, &train, &train).unwrap().parameters["ratio"];
+    let ratio = fitted
+        .fit(
+            &task,
+            FitSets {
+                train: &train,
+                validation: &train,
+            },
+            0,
+            &mut (),
+        )
+        .unwrap()
+        .parameters["ratio"];
     assert!(ratio > 1.01 && ratio < 4.0, "{ratio}");
-    assert_eq!(check(&setting, ratio, &train), train.len());
-    assert!(check(&setting, 1.0 + (ratio - 1.0) * 0.98, &train) < train.len());
+    assert_eq!(check(&task, ratio, &train), train.len());
+    assert!(check(&task, 1.0 + (ratio - 1.0) * 0.98, &train) < train.len());
 }
 
 #[test]
@@ -179,7 +190,7 @@ proptest! {
         which in 0_usize..7,
     ) {
         let mut rng = generator(seed);
-        let setting = match which {
+        let task = match which {
             0 => general(apart()),
             1 => general(proportional()),
             // Every action in a random inventory, or in none.
@@ -197,9 +208,9 @@ proptest! {
             3 => general(LogUtility::new(3, 3, vec![1.0, 0.5, 0.0, 0.2, 0.9, 0.0, 0.0, 0.0, 1.0], 0.1, 9.0).unwrap()),
             4 => general(log_utility()),
             5 => general(VmAllocation::server()),
-            _ => general(Dual::new(Sometimes).unwrap()),
+            _ => general(AutoDiff::new(Sometimes).unwrap()),
         };
-        let episodes = independent(&*setting.problem, &mut rng, (4, horizon), (0.01, 0.9));
-        check(&setting, ratio, &episodes);
+        let episodes = independent(&*task.problem, &mut rng, (4, horizon), (0.01, 0.9));
+        check(&task, ratio, &episodes);
     }
 }

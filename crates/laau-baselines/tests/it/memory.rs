@@ -1,7 +1,7 @@
 //! Policies that use the history of an episode read every context once.
 
 use laau_baselines::{
-    CeOptions, CertaintyEquivalent, DpOptions, Fitted, Memory, Prediction, Predictor, Setting,
+    CeOptions, CertaintyEquivalent, DpOptions, Fitted, Memory, Prediction, Predictor, Task,
 };
 use laau_core::{Multiplier, Observation, Policy, Query, Solutions, StepSolver};
 
@@ -10,8 +10,8 @@ use crate::workload::{fairness, general, generator, independent, log_utility};
 
 /// The actions of a policy on the contexts, with half of the budget left at every step. If `spoiled`, the contexts
 /// of the steps before are not numbers any more: who reads them again cannot go on as before.
-fn play(setting: &Setting, policy: &dyn Policy, contexts: &[f64], spoiled: bool) -> Vec<f64> {
-    let dimensions = setting.problem.dimensions();
+fn play(task: &Task, policy: &dyn Policy, contexts: &[f64], spoiled: bool) -> Vec<f64> {
+    let dimensions = task.problem.dimensions();
     let (len, horizon) = (dimensions.context, contexts.len() / dimensions.context);
     let half = vec![6.0 * horizon as f64; dimensions.budgets];
     let mut agent = policy.begin();
@@ -36,8 +36,8 @@ fn play(setting: &Setting, policy: &dyn Policy, contexts: &[f64], spoiled: bool)
     actions
 }
 
-fn assert_read_once(setting: &Setting, fitted: &Fitted, contexts: &[f64]) {
-    let [whole, spoiled] = [false, true].map(|spoiled| play(setting, &*fitted.policy, contexts, spoiled));
+fn assert_read_once(task: &Task, fitted: &Fitted, contexts: &[f64]) {
+    let [whole, spoiled] = [false, true].map(|spoiled| play(task, &*fitted.policy, contexts, spoiled));
     assert_eq!(
         whole,
         spoiled,
@@ -49,44 +49,74 @@ fn assert_read_once(setting: &Setting, fitted: &Fitted, contexts: &[f64]) {
 
 #[test]
 fn the_resolve_and_the_dynamic_program_do_not_read_a_context_twice() {
-    let setting = fairness();
+    let task = fairness();
     let train = cloud(&mut generator(41), 60, 12, true);
     for prediction in [Prediction::Prior, Prediction::ShrunkMean, Prediction::Regression] {
         let options = CeOptions {
             prediction,
             ..CeOptions::default()
         };
-        let fitted = options.fit(&setting, &train, &train).unwrap();
-        assert_read_once(&setting, &fitted, train.get(0).contexts());
+        let fitted = options
+            .fit(
+                &task,
+                FitSets {
+                    train: &train,
+                    validation: &train,
+                },
+                0,
+                &mut (),
+            )
+            .unwrap();
+        assert_read_once(&task, &fitted, train.get(0).contexts());
     }
     for memory in [Memory::Independent, Memory::Markov, Memory::RunningMean] {
         let options = DpOptions {
             memory,
             ..DpOptions::default()
         };
-        let fitted = options.fit(&setting, &train, &train).unwrap();
-        assert_read_once(&setting, &fitted, train.get(0).contexts());
+        let fitted = options
+            .fit(
+                &task,
+                FitSets {
+                    train: &train,
+                    validation: &train,
+                },
+                0,
+                &mut (),
+            )
+            .unwrap();
+        assert_read_once(&task, &fitted, train.get(0).contexts());
     }
-    let setting = general(log_utility());
-    let train = independent(&*setting.problem, &mut generator(42), (10, 8), (0.1, 0.5));
-    let fitted = CeOptions::default().fit(&setting, &train, &train).unwrap();
-    assert_read_once(&setting, &fitted, train.get(0).contexts());
+    let task = general(log_utility());
+    let train = independent(&*task.problem, &mut generator(42), (10, 8), (0.1, 0.5));
+    let fitted = CeOptions::default()
+        .fit(
+            &task,
+            FitSets {
+                train: &train,
+                validation: &train,
+            },
+            0,
+            &mut (),
+        )
+        .unwrap();
+    assert_read_once(&task, &fitted, train.get(0).contexts());
 }
 
 #[test]
 fn the_running_statistics_give_the_price_of_the_whole_history_to_the_bit() {
-    let setting = fairness();
+    let task = fairness();
     let train = cloud(&mut generator(43), 60, 12, true);
     for predictor in [
         Predictor::shrunk_mean(&train),
         Predictor::regression(&train, true, 1e-4),
         Predictor::regression(&train, false, 1e-4),
     ] {
-        let price = CertaintyEquivalent::new(&setting, predictor).unwrap();
-        let policy = price.clone().into_policy(&setting).unwrap();
+        let price = CertaintyEquivalent::new(&task, predictor).unwrap();
+        let policy = price.clone().into_policy(&task).unwrap();
         let contexts = train.get(1).contexts();
-        let played = play(&setting, &policy, contexts, false);
-        let mut solution = Solutions::new(setting.problem.dimensions(), 1);
+        let played = play(&task, &policy, contexts, false);
+        let mut solution = Solutions::new(task.problem.dimensions(), 1);
         let half = [6.0 * contexts.len() as f64];
         for step in 0..contexts.len() - 1 {
             let observation = Observation {
@@ -103,9 +133,9 @@ fn the_running_statistics_give_the_price_of_the_whole_history_to_the_bit() {
             let query = Query {
                 context: observation.context(),
                 multiplier: &multiplier,
-                remaining: &half,
+                available: &half,
             };
-            setting.solver.clone().solve(query, solution.row_mut(0)).unwrap();
+            task.solver.clone().solve(query, solution.row_mut(0)).unwrap();
             assert_eq!(played[step], solution.row(0).action[0], "step {step}");
         }
     }

@@ -18,19 +18,37 @@ fn quick(options: &RlOptions, epochs: usize) -> RlOptions {
 
 #[test]
 fn both_ways_of_training_learn_to_beat_equal_shares() {
-    let setting = fairness();
+    let task = fairness();
     let mut rng = generator(11);
     let train = cloud(&mut rng, 300, 10, false);
     let validation = cloud(&mut rng, 100, 10, false);
     let test = cloud(&mut rng, 300, 10, false);
-    let utility = |policy: &dyn laau_core::Policy| setting.mean_utility(policy, &test).unwrap();
+    let utility = |policy: &dyn laau_core::Policy| task.mean_utility(policy, &test).unwrap();
     let equal = EqualOptions::default()
-        .fit(&setting, &train, &validation)
+        .fit(
+            &task,
+            FitSets {
+                train: &train,
+                validation: &validation,
+            },
+            0,
+            &mut (),
+        )
         .unwrap();
     let equal = utility(&*equal.policy);
     for (options, epochs) in [(RlOptions::default(), 20), (RlOptions::model_free(), 20)] {
         let options = quick(&options, epochs);
-        let fitted = options.fit(&setting, &train, &validation).unwrap();
+        let fitted = options
+            .fit(
+                &task,
+                FitSets {
+                    train: &train,
+                    validation: &validation,
+                },
+                0,
+                &mut (),
+            )
+            .unwrap();
         let learned = utility(&*fitted.policy);
         assert_eq!(fitted.policy.name(), options.name());
         assert!(
@@ -43,7 +61,7 @@ fn both_ways_of_training_learn_to_beat_equal_shares() {
 
 #[test]
 fn a_seed_decides_everything() {
-    let setting = fairness();
+    let task = fairness();
     let episodes = cloud(&mut generator(12), 40, 6, true);
     for options in [RlOptions::default(), RlOptions::model_free()] {
         let run = |seed| {
@@ -51,8 +69,18 @@ fn a_seed_decides_everything() {
                 seed,
                 ..quick(&options, 3)
             };
-            let fitted = options.fit(&setting, &episodes, &episodes).unwrap();
-            laau_core::rollout_all(&*setting.problem, &*fitted.policy, &episodes).unwrap()
+            let fitted = options
+                .fit(
+                    &task,
+                    FitSets {
+                        train: &episodes,
+                        validation: &episodes,
+                    },
+                    0,
+                    &mut (),
+                )
+                .unwrap();
+            laau_core::rollout_all(&*task.problem, &*fitted.policy, &episodes).unwrap()
         };
         assert!(run(1) == run(1));
         assert!(run(1) != run(2));
@@ -61,10 +89,21 @@ fn a_seed_decides_everything() {
 
 #[test]
 fn bad_options_are_refused_with_a_word() {
-    let setting = fairness();
+    let task = fairness();
     let episodes = cloud(&mut generator(13), 4, 3, true);
     let check = |options: RlOptions, expected: &str| {
-        let error = options.fit(&setting, &episodes, &episodes).err().unwrap();
+        let error = options
+            .fit(
+                &task,
+                FitSets {
+                    train: &episodes,
+                    validation: &episodes,
+                },
+                0,
+                &mut (),
+            )
+            .err()
+            .unwrap();
         assert_eq!(error.to_string(), format!("policy `rl`: {expected}"));
     };
     check(

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use laau_baselines::{HorizonOptimum, HorizonOptions, Optimum, WaterFilling, optimum};
 use laau_core::problems::{LogUtility, WeightedFairness};
 use laau_core::{
-    Dimensions, Dual, Episode, Functions, Hindsight, Number, Problem, Rollout, SmoothProblem, replay, rollout,
+    AutoDiff, Dimensions, Episode, Hindsight, Number, Problem, ProblemFunctions, Rollout, SmoothProblem,
+    replay, rollout,
 };
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -141,7 +142,7 @@ fn the_interior_point_equals_clarabel_on_several_resources() {
 /// Weighted fairness that pays the square of what it gives: usage that is not affine.
 struct Square;
 
-impl Functions for Square {
+impl ProblemFunctions for Square {
     fn name(&self) -> &'static str {
         "square"
     }
@@ -172,7 +173,7 @@ impl Functions for Square {
 #[test]
 fn usage_that_is_not_affine_equals_clarabel_too() {
     let mut rng = generator(3);
-    let problem: Arc<dyn SmoothProblem> = Arc::new(Dual::new(Square).unwrap());
+    let problem: Arc<dyn SmoothProblem> = Arc::new(AutoDiff::new(Square).unwrap());
     let solver = HorizonOptimum::new(Arc::clone(&problem), HorizonOptions::default()).unwrap();
     for case in 0..40 {
         let horizon = rng.random_range(1..=15);
@@ -197,7 +198,7 @@ fn usage_that_is_not_affine_equals_clarabel_too() {
 /// highest rate, and binds.
 struct Metered;
 
-impl Functions for Metered {
+impl ProblemFunctions for Metered {
     fn name(&self) -> &'static str {
         "metered"
     }
@@ -228,7 +229,7 @@ impl Functions for Metered {
 #[test]
 fn a_plan_is_the_best_of_those_that_keep_the_reserve() {
     let mut rng = generator(13);
-    let problem: Arc<dyn SmoothProblem> = Arc::new(Dual::new(Metered).unwrap());
+    let problem: Arc<dyn SmoothProblem> = Arc::new(AutoDiff::new(Metered).unwrap());
     let solver = HorizonOptimum::new(Arc::clone(&problem), HorizonOptions::default()).unwrap();
     let mut held_back = 0;
     for case in 0..40 {

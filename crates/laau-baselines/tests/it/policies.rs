@@ -5,7 +5,7 @@ use std::sync::Arc;
 use laau_baselines::{
     AvgLtOptions, CeOptions, CrPursuitOptions, DpOptions, DualDescent, DualDescentOptions,
     DualDescentParameters, EqualOptions, Fitted, HorizonOptions, Memory, Mirror, Optimum, Phase, Prediction,
-    Ratio, RlOptions, Setting, optimum,
+    Ratio, RlOptions, Task, optimum,
 };
 use laau_core::problems::{PowerProvisioning, Trading, VmAllocation, WeightedFairness, Wireless};
 use laau_core::{
@@ -17,12 +17,12 @@ use rand::RngExt;
 use crate::inventories::proportional;
 use crate::workload::{fairness, general, generator, independent, log_utility};
 
-/// Every policy that applies to a setting, fitted on the same episodes. New policies are added here.
-fn all_policies(setting: &Setting, train: &Episodes, validation: &Episodes) -> Vec<Fitted> {
+/// Every policy that applies to a task, fitted on the same episodes. New policies are added here.
+fn all_policies(task: &Task, train: &Episodes, validation: &Episodes) -> Vec<Fitted> {
     let mirrors = [Mirror::Euclidean, Mirror::Entropic];
     let mut fitted = vec![
-        EqualOptions::default().fit(setting, train, validation),
-        AvgLtOptions::default().fit(setting, train, validation),
+        EqualOptions::default().fit(task, FitSets { train, validation }, 0, &mut ()),
+        AvgLtOptions::default().fit(task, FitSets { train, validation }, 0, &mut ()),
     ];
     for mirror in mirrors {
         // A coarse grid: enough to be sound, and quick.
@@ -38,9 +38,9 @@ fn all_policies(setting: &Setting, train: &Episodes, validation: &Episodes) -> V
             cold_start: true,
             ..options
         };
-        fitted.push(options.fit(setting, train, validation));
-        fitted.push(cold.fit(setting, train, validation));
-        let untuned = DualDescent::new(setting, mirror, DualDescentParameters::default());
+        fitted.push(options.fit(task, FitSets { train, validation }, 0, &mut ()));
+        fitted.push(cold.fit(task, FitSets { train, validation }, 0, &mut ()));
+        let untuned = DualDescent::new(task, mirror, DualDescentParameters::default());
         fitted.push(untuned.map(Fitted::new));
     }
     for ratio in [Ratio::Calibrated, Ratio::WorstCase, Ratio::Fixed(1.0)] {
@@ -49,7 +49,7 @@ fn all_policies(setting: &Setting, train: &Episodes, validation: &Episodes) -> V
             ratio,
             tolerance: 5e-3,
         };
-        fitted.push(options.fit(setting, train, validation));
+        fitted.push(options.fit(task, FitSets { train, validation }, 0, &mut ()));
     }
     for prediction in [
         Prediction::Prior,
@@ -61,7 +61,7 @@ fn all_policies(setting: &Setting, train: &Episodes, validation: &Episodes) -> V
             prediction,
             ridges: vec![1e-3],
         };
-        fitted.push(options.fit(setting, train, validation));
+        fitted.push(options.fit(task, FitSets { train, validation }, 0, &mut ()));
     }
     for memory in [
         Memory::Independent,
@@ -75,14 +75,14 @@ fn all_policies(setting: &Setting, train: &Episodes, validation: &Episodes) -> V
             states: 4,
             points: 24,
         };
-        fitted.push(options.fit(setting, train, validation));
+        fitted.push(options.fit(task, FitSets { train, validation }, 0, &mut ()));
     }
     for options in [RlOptions::default(), RlOptions::model_free()] {
         let schedule = vec![Phase {
             epochs: 3,
             learning_rate: 5e-3,
         }];
-        fitted.push(RlOptions { schedule, ..options }.fit(setting, train, validation));
+        fitted.push(RlOptions { schedule, ..options }.fit(task, FitSets { train, validation }, 0, &mut ()));
     }
     fitted
         .into_iter()
@@ -91,9 +91,9 @@ fn all_policies(setting: &Setting, train: &Episodes, validation: &Episodes) -> V
         .unwrap()
 }
 
-/// A setting that the policies are tried on, and every algorithm that finds its optimum.
+/// A task that the policies are tried on, and every algorithm that finds its optimum.
 struct Case {
-    setting: Setting,
+    task: Task,
     optima: Vec<Box<dyn Hindsight>>,
 }
 
@@ -113,26 +113,26 @@ fn all_cases() -> Vec<Case> {
 }
 
 impl Case {
-    fn new(setting: Setting) -> Self {
-        let horizon = Optimum::Horizon(Arc::clone(&setting.problem), HorizonOptions::default());
+    fn new(task: Task) -> Self {
+        let horizon = Optimum::Horizon(Arc::clone(&task.problem), HorizonOptions::default());
         Self {
             optima: vec![optimum(horizon).unwrap()],
-            setting,
+            task,
         }
     }
 }
 
-/// The policies of a setting, fitted once on a small workload of a horizon.
-fn fitted(setting: &Setting, horizon: usize) -> Vec<Fitted> {
+/// The policies of a task, fitted once on a small workload of a horizon.
+fn fitted(task: &Task, horizon: usize) -> Vec<Fitted> {
     let mut rng = generator(7);
-    let train = independent(&*setting.problem, &mut rng, (24, horizon), (0.1, 0.6));
-    let validation = independent(&*setting.problem, &mut rng, (12, horizon), (0.1, 0.6));
-    all_policies(setting, &train, &validation)
+    let train = independent(&*task.problem, &mut rng, (24, horizon), (0.1, 0.6));
+    let validation = independent(&*task.problem, &mut rng, (12, horizon), (0.1, 0.6));
+    all_policies(task, &train, &validation)
 }
 
 /// Asserts that no policy violates, fails, or earns more than the optimum on any of the episodes.
 fn assert_sound(case: &Case, policies: &[Fitted], episodes: &Episodes, what: &str) {
-    let problem = case.setting.plain();
+    let problem = case.task.problem.clone();
     let optima = case.optima.iter().map(|optimum| {
         let best = rollout_hindsight(&problem, &**optimum, episodes).unwrap();
         for rollout in &best {
@@ -219,11 +219,11 @@ fn adversarial(problem: &dyn Problem, horizon: usize) -> Episodes {
 #[test]
 fn no_policy_violates_or_beats_opt_on_adversarial_episodes() {
     for case in all_cases() {
-        let setting = &case.setting;
+        let task = &case.task;
         for horizon in [1, 2, 9] {
-            let policies = fitted(setting, horizon);
-            let episodes = adversarial(&*setting.problem, horizon);
-            let what = format!("{} adversarial, horizon {horizon}", setting.problem.name());
+            let policies = fitted(task, horizon);
+            let episodes = adversarial(&*task.problem, horizon);
+            let what = format!("{} adversarial, horizon {horizon}", task.problem.name());
             assert_sound(&case, &policies, &episodes, &what);
         }
     }
@@ -231,18 +231,18 @@ fn no_policy_violates_or_beats_opt_on_adversarial_episodes() {
 
 #[test]
 fn every_policy_passes_the_conformance_suite() {
-    for Case { setting, .. } in all_cases() {
-        let episodes = independent(&*setting.problem, &mut generator(8), (4, 10), (0.05, 0.8));
-        for fitted in fitted(&setting, 10) {
-            conformance::policy(&*setting.problem, &*fitted.policy, &episodes);
+    for Case { task, .. } in all_cases() {
+        let episodes = independent(&*task.problem, &mut generator(8), (4, 10), (0.05, 0.8));
+        for fitted in fitted(&task, 10) {
+            conformance::policy(&*task.problem, &*fitted.policy, &episodes);
         }
     }
 }
 
 #[test]
 fn fitting_twice_finds_the_same_to_the_bit() {
-    for Case { setting, .. } in all_cases() {
-        let (first, second) = (fitted(&setting, 6), fitted(&setting, 6));
+    for Case { task, .. } in all_cases() {
+        let (first, second) = (fitted(&task, 6), fitted(&task, 6));
         for (a, b) in first.iter().zip(&second) {
             assert_eq!(a.policy.name(), b.policy.name());
             assert_eq!(a.parameters, b.parameters, "{}", a.policy.name());
@@ -262,14 +262,14 @@ proptest! {
     ) {
         let mut rng = generator(seed);
         let case = all_cases().swap_remove(which);
-        let setting = &case.setting;
+        let task = &case.task;
         let shares = if tight { (0.0, 0.1) } else { (0.1, 1.2) };
-        let train = independent(&*setting.problem, &mut rng, (6, horizon), shares);
-        let validation = independent(&*setting.problem, &mut rng, (4, horizon), shares);
-        let policies = all_policies(setting, &train, &validation);
+        let train = independent(&*task.problem, &mut rng, (6, horizon), shares);
+        let validation = independent(&*task.problem, &mut rng, (4, horizon), shares);
+        let policies = all_policies(task, &train, &validation);
         let spread = rng.random_range(0.0..1.2);
-        let test = independent(&*setting.problem, &mut rng, (12, horizon), (0.0, 1e-3 + spread));
-        let what = format!("{}, seed {seed}, horizon {horizon}", setting.problem.name());
+        let test = independent(&*task.problem, &mut rng, (12, horizon), (0.0, 1e-3 + spread));
+        let what = format!("{}, seed {seed}, horizon {horizon}", task.problem.name());
         assert_sound(&case, &policies, &test, &what);
     }
 }

@@ -1,7 +1,7 @@
 //! The certainty-equivalent price and the pursuit, for problems without a closed form.
 
 use laau_baselines::{
-    CeOptions, CertaintyEquivalent, CrPursuit, CrPursuitOptions, Prediction, Predictor, Ratio, Setting,
+    CeOptions, CertaintyEquivalent, CrPursuit, CrPursuitOptions, Prediction, Predictor, Ratio, Task,
 };
 use laau_core::problems::LogUtility;
 use laau_core::{Multiplier, Observation, Query, Solutions, StepSolver, conformance, rollout_all};
@@ -10,7 +10,7 @@ use rand::RngExt;
 use crate::workload::{fairness, general, generator, independent, log_utility};
 
 /// Weighted fairness under a name that has no closed form here.
-fn disguised() -> Setting {
+fn disguised() -> Task {
     general(LogUtility::new(1, 1, vec![1.0], 1.0, 40.0).unwrap())
 }
 
@@ -25,20 +25,38 @@ fn the_general_price_and_pursuit_equal_their_closed_forms() {
             prediction,
             ..CeOptions::default()
         };
-        let [a, b] = [&closed, &open].map(|setting| {
-            let fitted = options.fit(setting, &train, &train).unwrap();
-            rollout_all(&*setting.problem, &*fitted.policy, &test).unwrap()
+        let [a, b] = [&closed, &open].map(|task| {
+            let fitted = options
+                .fit(
+                    task,
+                    FitSets {
+                        train: &train,
+                        validation: &train,
+                    },
+                    0,
+                    &mut (),
+                )
+                .unwrap();
+            rollout_all(&*task.problem, &*fitted.policy, &test).unwrap()
         });
         assert_same(&a, &b, 1e-6);
     }
-    let [a, b] = [&closed, &open].map(|setting| {
-        let policy = CrPursuit::new(setting, 1.3).unwrap();
-        rollout_all(&*setting.problem, &policy, &test).unwrap()
+    let [a, b] = [&closed, &open].map(|task| {
+        let policy = CrPursuit::new(task, 1.3).unwrap();
+        rollout_all(&*task.problem, &policy, &test).unwrap()
     });
     assert_same(&a, &b, 1e-5);
-    let [a, b] = [&closed, &open].map(|setting| {
+    let [a, b] = [&closed, &open].map(|task| {
         CrPursuitOptions::default()
-            .fit(setting, &train, &train)
+            .fit(
+                task,
+                FitSets {
+                    train: &train,
+                    validation: &train,
+                },
+                0,
+                &mut (),
+            )
             .unwrap()
             .parameters["ratio"]
     });
@@ -59,20 +77,20 @@ fn assert_same(a: &[laau_core::Rollout], b: &[laau_core::Rollout], tolerance: f6
 
 #[test]
 fn the_price_of_several_budgets_clears_the_predicted_rest() {
-    let setting = general(log_utility());
+    let task = general(log_utility());
     let mut rng = generator(5);
-    let train = independent(&*setting.problem, &mut rng, (10, 8), (0.1, 0.5));
+    let train = independent(&*task.problem, &mut rng, (10, 8), (0.1, 0.5));
     let predictor = Predictor::shrunk_mean(&train);
-    let price = CertaintyEquivalent::new(&setting, predictor.clone()).unwrap();
-    let dimensions = setting.problem.dimensions();
-    let mut layer = setting.solver.clone();
+    let price = CertaintyEquivalent::new(&task, predictor.clone()).unwrap();
+    let dimensions = task.problem.dimensions();
+    let mut layer = task.solver.clone();
     for case in 0..40 {
         let horizon = 8;
         let step = rng.random_range(0..horizon - 1);
         let contexts: Vec<f64> = (0..(step + 1) * 3).map(|_| rng.random_range(0.02..1.0)).collect();
         let (mut reserve, mut available) = (vec![0.0; 2], vec![0.0; 2]);
         let left = (horizon - 1 - step) as f64;
-        setting.problem.reserve(horizon - 1 - step, &mut reserve);
+        task.problem.reserve(horizon - 1 - step, &mut reserve);
         let remaining: Vec<f64> = reserve
             .iter()
             .map(|r| r * rng.random_range(2.0..40.0) + 1.0)
@@ -99,11 +117,11 @@ fn the_price_of_several_budgets_clears_the_predicted_rest() {
             let query = Query {
                 context,
                 multiplier: &prices,
-                remaining: &available,
+                available: &available,
             };
             layer.solve(query, solution.row_mut(0)).unwrap();
             let mut usage = vec![0.0; 2];
-            setting.problem.usage(solution.row(0).action, context, &mut usage);
+            task.problem.usage(solution.row(0).action, context, &mut usage);
             for k in 0..2 {
                 used[k] += copies * usage[k];
             }
@@ -120,24 +138,45 @@ fn the_price_of_several_budgets_clears_the_predicted_rest() {
             );
         }
     }
-    conformance::multiplier(&*setting.problem, &price, &train);
+    conformance::multiplier(&*task.problem, &price, &train);
 }
 
 #[test]
 fn the_pursuit_of_one_budget_keeps_its_guarantee_with_several_actions() {
-    let setting = general(LogUtility::new(3, 1, vec![1.0, 0.5, 2.0], 0.2, 6.0).unwrap());
+    let task = general(LogUtility::new(3, 1, vec![1.0, 0.5, 2.0], 0.2, 6.0).unwrap());
     let mut rng = generator(9);
-    let train = independent(&*setting.problem, &mut rng, (12, 8), (0.05, 0.5));
-    let test = independent(&*setting.problem, &mut rng, (12, 8), (0.05, 0.5));
-    let fitted = CrPursuitOptions::default().fit(&setting, &train, &train).unwrap();
+    let train = independent(&*task.problem, &mut rng, (12, 8), (0.05, 0.5));
+    let test = independent(&*task.problem, &mut rng, (12, 8), (0.05, 0.5));
+    let fitted = CrPursuitOptions::default()
+        .fit(
+            &task,
+            FitSets {
+                train: &train,
+                validation: &train,
+            },
+            0,
+            &mut (),
+        )
+        .unwrap();
     let ratio = fitted.parameters["ratio"];
-    assert_eq!(crate::guarantee::check(&setting, ratio, &train), train.len());
-    assert!(crate::guarantee::check(&setting, ratio, &test) > 0);
+    assert_eq!(crate::guarantee::check(&task, ratio, &train), train.len());
+    assert!(crate::guarantee::check(&task, ratio, &test) > 0);
     let worst = CrPursuitOptions {
         ratio: Ratio::WorstCase,
         ..CrPursuitOptions::default()
     };
-    let worst = worst.fit(&setting, &train, &train).unwrap().parameters["ratio"];
+    let worst = worst
+        .fit(
+            &task,
+            FitSets {
+                train: &train,
+                validation: &train,
+            },
+            0,
+            &mut (),
+        )
+        .unwrap()
+        .parameters["ratio"];
     assert!(worst > ratio);
-    assert_eq!(crate::guarantee::check(&setting, worst, &train), train.len());
+    assert_eq!(crate::guarantee::check(&task, worst, &train), train.len());
 }

@@ -10,9 +10,9 @@ use laau_core::{Error, Rollout, rollout_all};
 use crate::workload::{fairness, general, generator, independent};
 
 /// Mean utility per step and the number of projections of every rival, in the order of the list below.
-fn check(setting: &laau_baselines::Setting, expected: &[(&str, f64, usize)]) {
+fn check(task: &laau_core::Task, expected: &[(&str, f64, usize)]) {
     let mut rng = generator(21);
-    let mut set = |count| independent(&*setting.problem, &mut rng, (count, 12), (0.05, 0.3));
+    let mut set = |count| independent(&*task.problem, &mut rng, (count, 12), (0.05, 0.3));
     let (train, test) = (set(30), set(30));
     let descent = |mirror| DualDescentOptions {
         refinements: 1,
@@ -31,19 +31,91 @@ fn check(setting: &laau_baselines::Setting, expected: &[(&str, f64, usize)]) {
         ..RlOptions::model_free()
     };
     let fits: [Result<Fitted, Error>; 9] = [
-        EqualOptions::default().fit(setting, &train, &train),
-        AvgLtOptions::default().fit(setting, &train, &train),
-        descent(Mirror::Euclidean).fit(setting, &train, &train),
-        descent(Mirror::Entropic).fit(setting, &train, &train),
-        CrPursuitOptions::default().fit(setting, &train, &train),
-        CeOptions::default().fit(setting, &train, &train),
-        DpOptions::default().fit(setting, &train, &train),
-        trained.fit(setting, &train, &train),
-        model_free.fit(setting, &train, &train),
+        EqualOptions::default().fit(
+            task,
+            FitSets {
+                train: &train,
+                validation: &train,
+            },
+            0,
+            &mut (),
+        ),
+        AvgLtOptions::default().fit(
+            task,
+            FitSets {
+                train: &train,
+                validation: &train,
+            },
+            0,
+            &mut (),
+        ),
+        descent(Mirror::Euclidean).fit(
+            task,
+            FitSets {
+                train: &train,
+                validation: &train,
+            },
+            0,
+            &mut (),
+        ),
+        descent(Mirror::Entropic).fit(
+            task,
+            FitSets {
+                train: &train,
+                validation: &train,
+            },
+            0,
+            &mut (),
+        ),
+        CrPursuitOptions::default().fit(
+            task,
+            FitSets {
+                train: &train,
+                validation: &train,
+            },
+            0,
+            &mut (),
+        ),
+        CeOptions::default().fit(
+            task,
+            FitSets {
+                train: &train,
+                validation: &train,
+            },
+            0,
+            &mut (),
+        ),
+        DpOptions::default().fit(
+            task,
+            FitSets {
+                train: &train,
+                validation: &train,
+            },
+            0,
+            &mut (),
+        ),
+        trained.fit(
+            task,
+            FitSets {
+                train: &train,
+                validation: &train,
+            },
+            0,
+            &mut (),
+        ),
+        model_free.fit(
+            task,
+            FitSets {
+                train: &train,
+                validation: &train,
+            },
+            0,
+            &mut (),
+        ),
     ];
     for (fit, (name, utility, projections)) in fits.into_iter().zip(expected) {
         let policy = fit.unwrap().policy;
-        let rollouts = rollout_all(&*setting.problem, &*policy, &test).unwrap();
+        let rollouts = rollout_all(&*task.problem, &*policy, &test).unwrap();
         let found = rollouts.iter().map(Rollout::utility).sum::<f64>() / rollouts.len() as f64;
         let cut: usize = rollouts.iter().map(|rollout| rollout.projections).sum();
         assert_eq!((policy.name(), cut), (*name, *projections));

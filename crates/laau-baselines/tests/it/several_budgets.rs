@@ -2,7 +2,7 @@
 
 use laau_baselines::{
     AvgLtOptions, DualDescent, DualDescentParameters, EndToEnd, Mirror, PriceScale, RlOptions, RlParameters,
-    Setting, Start, avg_lt,
+    Start, Task, avg_lt,
 };
 use laau_core::problems::LogUtility;
 use laau_core::{
@@ -13,20 +13,20 @@ use rand::RngExt;
 use crate::workload::{general, generator, independent, log_utility};
 
 /// The layer's own answer.
-fn layer(setting: &Setting, context: &[f64], multiplier: &[f64], remaining: &[f64]) -> Vec<f64> {
-    let mut solution = Solutions::new(setting.problem.dimensions(), 1);
+fn layer(task: &Task, context: &[f64], multiplier: &[f64], remaining: &[f64]) -> Vec<f64> {
+    let mut solution = Solutions::new(task.problem.dimensions(), 1);
     let query = Query {
         context,
         multiplier,
-        remaining,
+        available,
     };
-    setting.solver.clone().solve(query, solution.row_mut(0)).unwrap();
+    task.solver.clone().solve(query, solution.row_mut(0)).unwrap();
     assert!(solution.row(0).status.is_solved());
     solution.row(0).action.to_vec()
 }
 
 /// Two actions, each with a budget of its own.
-fn apart() -> Setting {
+fn apart() -> Task {
     general(LogUtility::new(2, 2, vec![1.0, 0.0, 0.0, 1.0], 0.1, 10.0).unwrap())
 }
 
@@ -45,23 +45,23 @@ fn pressed<'a>(contexts: &'a [f64], available: &'a [f64; 2]) -> Observation<'a> 
 
 #[test]
 fn avg_lt_plays_the_layer_at_its_price() {
-    let setting = general(log_utility());
+    let task = general(log_utility());
     let mut rng = generator(31);
-    let episodes = independent(&*setting.problem, &mut rng, (20, 10), (0.05, 0.3));
+    let episodes = independent(&*task.problem, &mut rng, (20, 10), (0.05, 0.3));
     let price = AvgLtOptions::default()
-        .average_multiplier(&setting, &episodes)
+        .average_multiplier(&task, &episodes)
         .unwrap();
-    let policy = avg_lt(&setting, price.clone()).unwrap();
+    let policy = avg_lt(&task, price.clone()).unwrap();
     let (mut agent, mut action) = (policy.begin(), [0.0; 3]);
     for step in 0..20 {
         let contexts = episodes.get(step).context(0).to_vec();
         let available = [0.3 + 0.1 * step as f64, 2.5 - 0.1 * step as f64];
         let observation = pressed(&contexts, &available);
         agent.decide(&observation, &mut action).unwrap();
-        assert_eq!(action[..], layer(&setting, &contexts, &price, &available));
+        assert_eq!(action[..], layer(&task, &contexts, &price, &available));
     }
     // The price holds to the last step, and nothing is projected.
-    for rollout in rollout_all(&*setting.problem, &policy, &episodes).unwrap() {
+    for rollout in rollout_all(&*task.problem, &policy, &episodes).unwrap() {
         assert_eq!(rollout.projections, 0);
         assert!(rollout.multipliers.chunks_exact(2).all(|found| found == price));
     }
@@ -69,8 +69,8 @@ fn avg_lt_plays_the_layer_at_its_price() {
 
 #[test]
 fn an_exhausted_budget_does_not_cost_avg_lt_the_others() {
-    let setting = apart();
-    let policy = avg_lt(&setting, vec![0.2, 0.2]).unwrap();
+    let task = apart();
+    let policy = avg_lt(&task, vec![0.2, 0.2]).unwrap();
     let mut action = [0.0; 2];
     let observation = pressed(&[1.0, 1.0], &[0.1, 20.0]);
     policy.begin().decide(&observation, &mut action).unwrap();
@@ -82,7 +82,7 @@ fn an_exhausted_budget_does_not_cost_avg_lt_the_others() {
 
 #[test]
 fn descent_plays_the_layer_where_its_action_cannot_be_paid_and_learns_from_what_it_wanted() {
-    let setting = general(log_utility());
+    let task = general(log_utility());
     let (price, share) = ([0.1, 0.2], 5.0);
     let parameters = DualDescentParameters {
         step_size: 1.0,
@@ -91,15 +91,15 @@ fn descent_plays_the_layer_where_its_action_cannot_be_paid_and_learns_from_what_
     };
     let contexts = [0.5, 0.9, 0.3, 0.5, 0.9, 0.3];
     let now = &contexts[..3];
-    let wanted = layer(&setting, now, &price, &[1e4, 1e4]);
+    let wanted = layer(&task, now, &price, &[1e4, 1e4]);
     let mut used = [0.0; 2];
-    setting.problem.usage(&wanted, now, &mut used);
+    task.problem.usage(&wanted, now, &mut used);
     for mirror in [Mirror::Euclidean, Mirror::Entropic] {
-        let policy = DualDescent::new(&setting, mirror, parameters.clone()).unwrap();
+        let policy = DualDescent::new(&task, mirror, parameters.clone()).unwrap();
         for (available, cut) in [([20.0, 20.0], 0), ([20.0, 1.0], 1), ([0.9, 1.7], 1)] {
             let (mut agent, mut action) = (policy.begin(), [0.0; 3]);
             agent.decide(&pressed(now, &available), &mut action).unwrap();
-            let expected = layer(&setting, now, &price, &available);
+            let expected = layer(&task, now, &price, &available);
             for (found, expected) in action.iter().zip(&expected) {
                 assert!((found - expected).abs() < 1e-9, "{action:?}, not {expected:?}");
             }
@@ -132,7 +132,7 @@ fn descent_plays_the_layer_where_its_action_cannot_be_paid_and_learns_from_what_
 #[test]
 fn descent_spends_a_budget_although_the_other_is_exhausted() {
     // The first budget is gone after a few steps at a price that is far too low; the second is priced right.
-    let setting = apart();
+    let task = apart();
     let contexts = [1.0; 20];
     let episode = laau_core::Episode::new(&contexts, 2, &[4.0, 20.0]).unwrap();
     for mirror in [Mirror::Euclidean, Mirror::Entropic] {
@@ -141,8 +141,8 @@ fn descent_spends_a_budget_although_the_other_is_exhausted() {
             start: Start::At(vec![0.2, 0.5]),
             scale: PriceScale::Given(vec![1.0, 1.0]),
         };
-        let policy = DualDescent::new(&setting, mirror, parameters).unwrap();
-        let played: Rollout = rollout(&*setting.problem, &policy, &episode).unwrap();
+        let policy = DualDescent::new(&task, mirror, parameters).unwrap();
+        let played: Rollout = rollout(&*task.problem, &policy, &episode).unwrap();
         assert!(played.projections > 5, "{}", played.projections);
         for action in played.actions.chunks_exact(2) {
             assert!((action[1] - 2.0).abs() < 0.05, "{:?}", played.actions);
@@ -151,10 +151,10 @@ fn descent_spends_a_budget_although_the_other_is_exhausted() {
 }
 
 /// A network that wants the same action whatever it sees.
-fn wants(setting: &Setting, wanted: &[f64]) -> Result<EndToEnd, laau_core::Error> {
+fn wants(task: &Task, wanted: &[f64]) -> Result<EndToEnd, laau_core::Error> {
     /// `softplus` is 1 here.
     const ONE: f64 = 0.541_324_854_612_918_2;
-    let dimensions = setting.problem.dimensions();
+    let dimensions = task.problem.dimensions();
     let (inputs, outputs) = (dimensions.budgets + dimensions.context + 1, wanted.len());
     let mut weights = vec![0.0; (inputs + 1) + 2 + 2 * outputs];
     let biases = weights.len() - outputs;
@@ -165,7 +165,7 @@ fn wants(setting: &Setting, wanted: &[f64]) -> Result<EndToEnd, laau_core::Error
         budget_scale: vec![1.0; dimensions.budgets],
         action_scale: wanted.to_vec(),
     };
-    EndToEnd::new(setting, model)
+    EndToEnd::new(task, model)
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn a_network_loses_only_what_the_exhausted_budget_takes() {
 
 #[test]
 fn no_payable_action_is_nearer_to_what_a_network_wants() {
-    let setting = general(log_utility());
+    let task = general(log_utility());
     let mut rng = generator(32);
     let distance = |x: &[f64], wanted: &[f64]| -> f64 {
         let squares = x.iter().zip(wanted).map(|(x, a)| (x - a) * (x - a));
@@ -199,7 +199,7 @@ fn no_payable_action_is_nearer_to_what_a_network_wants() {
     for _ in 0..20 {
         let wanted: [f64; 3] = std::array::from_fn(|_| rng.random_range(0.2..14.0));
         let available = [rng.random_range(0.2..8.0), rng.random_range(0.2..8.0)];
-        let (policy, mut action) = (wants(&setting, &wanted).unwrap(), [0.0; 3]);
+        let (policy, mut action) = (wants(&task, &wanted).unwrap(), [0.0; 3]);
         policy
             .begin()
             .decide(&pressed(&[1.0; 3], &available), &mut action)
@@ -210,7 +210,7 @@ fn no_payable_action_is_nearer_to_what_a_network_wants() {
             // Around the action found, and anywhere in the box.
             let reach = if rng.random_bool(0.5) { 0.3 } else { 10.0 };
             let other = action.map(|x| (x + rng.random_range(-reach..reach)).clamp(0.1, 10.0));
-            setting.problem.usage(&other, &[1.0; 3], &mut usage);
+            task.problem.usage(&other, &[1.0; 3], &mut usage);
             if usage[0] <= available[0] && usage[1] <= available[1] {
                 let other_distance = distance(&other, &wanted);
                 assert!(
@@ -225,11 +225,19 @@ fn no_payable_action_is_nearer_to_what_a_network_wants() {
 #[test]
 fn a_network_of_several_actions_asks_for_a_projector_that_fits() {
     let complete = general(log_utility());
-    let without = Setting::new(complete.problem.clone(), complete.solver.clone());
-    let expected = "policy `rl`: expected a projector for 3 actions (`Setting::with_projector`), found none";
+    let without = Task::new(complete.problem.clone(), complete.solver.clone());
+    let expected = "policy `rl`: expected a projector for 3 actions (`Task::with_projector`), found none";
     assert_eq!(wants(&without, &[1.0; 3]).err().unwrap().to_string(), expected);
     let episodes = independent(&*complete.problem, &mut generator(33), (2, 3), (0.1, 0.3));
-    let unfitted = RlOptions::default().fit(&without, &episodes, &episodes);
+    let unfitted = RlOptions::default().fit(
+        &without,
+        FitSets {
+            train: &episodes,
+            validation: &episodes,
+        },
+        0,
+        &mut (),
+    );
     assert_eq!(unfitted.err().unwrap().to_string(), expected);
 
     // The layer itself is no projector: its context has no target.

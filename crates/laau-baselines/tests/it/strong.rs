@@ -36,21 +36,21 @@ fn fractions(
     consecutive: bool,
     policies: impl Fn(&Episodes, &Episodes) -> Vec<Fitted>,
 ) -> Vec<(String, f64)> {
-    let setting = fairness();
+    let task = fairness();
     let mut rng = generator(2026);
     let train = cloud(&mut rng, 1000, 20, consecutive);
     let validation = cloud(&mut rng, 300, 20, consecutive);
     let test = cloud(&mut rng, 1000, 20, consecutive);
     let best = optimum(Optimum::Horizon(
-        Arc::clone(&setting.problem),
+        Arc::clone(&task.problem),
         HorizonOptions::default(),
     ))
     .unwrap();
-    let best = rollout_hindsight(&setting.plain(), &*best, &test).unwrap();
+    let best = rollout_hindsight(&task.problem.clone(), &*best, &test).unwrap();
     policies(&train, &validation)
         .into_iter()
         .map(|fitted| {
-            let rollouts = rollout_all(&*setting.problem, &*fitted.policy, &test).unwrap();
+            let rollouts = rollout_all(&*task.problem, &*fitted.policy, &test).unwrap();
             let report = PolicyReport::new(fitted.policy.name(), &rollouts, &test, Some(&best));
             assert_eq!((report.violations, report.failures), (0, 0));
             (report.name, report.fraction_of_opt.unwrap())
@@ -68,22 +68,22 @@ fn best_of(fractions: &[(String, f64)], name: &str) -> f64 {
 
 #[test]
 fn on_independent_contexts_the_dynamic_program_is_within_a_tenth_of_a_point_of_the_best() {
-    let setting = fairness();
+    let task = fairness();
     let fractions = fractions(false, |train, validation| {
         let mut all = vec![
-            EqualOptions::default().fit(&setting, train, validation),
-            AvgLtOptions::default().fit(&setting, train, validation),
-            DualDescentOptions::new(Mirror::Euclidean).fit(&setting, train, validation),
-            DualDescentOptions::new(Mirror::Entropic).fit(&setting, train, validation),
-            CrPursuitOptions::default().fit(&setting, train, validation),
-            CeOptions::default().fit(&setting, train, validation),
+            EqualOptions::default().fit(&task, FitSets { train, validation }, 0, &mut ()),
+            AvgLtOptions::default().fit(&task, FitSets { train, validation }, 0, &mut ()),
+            DualDescentOptions::new(Mirror::Euclidean).fit(&task, FitSets { train, validation }, 0, &mut ()),
+            DualDescentOptions::new(Mirror::Entropic).fit(&task, FitSets { train, validation }, 0, &mut ()),
+            CrPursuitOptions::default().fit(&task, FitSets { train, validation }, 0, &mut ()),
+            CeOptions::default().fit(&task, FitSets { train, validation }, 0, &mut ()),
         ];
         for memory in [Memory::Independent, Memory::Markov, Memory::RunningMean] {
             let options = DpOptions {
                 memory,
                 ..DpOptions::default()
             };
-            all.push(options.fit(&setting, train, validation));
+            all.push(options.fit(&task, FitSets { train, validation }, 0, &mut ()));
         }
         all.into_iter().collect::<Result<_, _>>().unwrap()
     });
@@ -107,21 +107,25 @@ fn on_independent_contexts_the_dynamic_program_is_within_a_tenth_of_a_point_of_t
 
 #[test]
 fn where_levels_differ_history_is_worth_a_lot_to_both() {
-    let setting = fairness();
+    let task = fairness();
     let fractions = fractions(true, |train, validation| {
         let ce = |prediction| {
             let options = CeOptions {
                 prediction,
                 ..CeOptions::default()
             };
-            options.fit(&setting, train, validation).unwrap()
+            options
+                .fit(&task, FitSets { train, validation }, 0, &mut ())
+                .unwrap()
         };
         let dp = |memory| {
             let options = DpOptions {
                 memory,
                 ..DpOptions::default()
             };
-            options.fit(&setting, train, validation).unwrap()
+            options
+                .fit(&task, FitSets { train, validation }, 0, &mut ())
+                .unwrap()
         };
         vec![
             ce(Prediction::Prior),

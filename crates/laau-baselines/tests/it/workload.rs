@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use laau_baselines::Setting;
+use laau_core::Task;
 use laau_core::problems::{LogUtility, WeightedFairness};
 use laau_core::{Episodes, Nearest, Problem, SmoothProblem};
 use laau_kkt::{FairnessLayer, InteriorPoint, Options};
@@ -14,18 +14,18 @@ pub(crate) fn generator(seed: u64) -> ChaCha8Rng {
 }
 
 /// Weighted fairness with its closed form.
-pub(crate) fn fairness() -> Setting {
+pub(crate) fn fairness() -> Task {
     let problem = WeightedFairness::paper();
-    Setting::new(Arc::new(problem.clone()), Box::new(FairnessLayer::new(problem)))
+    Task::new(Arc::new(problem.clone()), Box::new(FairnessLayer::new(problem)))
 }
 
 /// Any problem with the general layer, and its projector.
-pub(crate) fn general(problem: impl SmoothProblem + 'static) -> Setting {
+pub(crate) fn general(problem: impl SmoothProblem + 'static) -> Task {
     let problem: Arc<dyn SmoothProblem> = Arc::new(problem);
     let layer = InteriorPoint::new(Arc::clone(&problem), Options::default()).unwrap();
     let nearest = Arc::new(Nearest::new(Arc::clone(&problem)));
     let projector = InteriorPoint::new(nearest, Options::default()).unwrap();
-    Setting::new(problem, Box::new(layer))
+    Task::new(problem, Box::new(layer))
         .with_projector(Box::new(projector))
         .unwrap()
 }

@@ -2,27 +2,19 @@
 
 use std::path::Path;
 
-use laau_core::{Dimensions, Rollout};
+use laau_core::{Episodes, Report, Rollout, column_names};
 use laau_data::{TableColumn, Values, write_table};
 
 use super::formats::json;
-use super::summary::Summary;
-use super::{Contest, Entries};
 use crate::failure::Failure;
 use crate::output::{self, Staged};
 
 /// Writes `summary.json`, `rollouts.parquet` and, if wanted, `steps.parquet`: all of them or none.
-pub(super) fn write(
-    folder: &Path,
-    summary: &Summary,
-    contest: &Contest,
-    entries: &Entries,
-    steps: bool,
-) -> Result<(), Failure> {
+pub(super) fn write(folder: &Path, report: &Report, test: &Episodes, steps: bool) -> Result<(), Failure> {
     let mut staged = Staged::default();
     let place = folder.join("summary.json");
     let beside = staged.add(place.clone())?;
-    std::fs::write(beside, json(summary)?).map_err(|error| output::cannot_write(&place, &error))?;
+    std::fs::write(beside, json(report)?).map_err(|error| output::cannot_write(&place, &error))?;
     let mut add = |name: &str, columns: Vec<TableColumn>| {
         let place = folder.join(name);
         let beside = staged.add(place.clone())?;
@@ -31,33 +23,30 @@ pub(super) fn write(
             other => other.into(),
         })
     };
-    add("rollouts.parquet", rollouts(contest, entries))?;
+    add("rollouts.parquet", rollouts(report, test))?;
     if steps {
-        add("steps.parquet", all_steps(contest, entries))?;
+        add("steps.parquet", all_steps(report, test))?;
     }
     staged.commit()
 }
 
 /// Every rollout: policy, seed, episode. A policy that draws nothing has the same rows under each seed.
-fn played<'a>(
-    contest: &'a Contest,
-    entries: &'a Entries,
-) -> impl Iterator<Item = (&'a str, u64, usize, &'a Rollout)> {
-    entries.policies.iter().flat_map(move |entry| {
-        contest
+fn played(report: &Report) -> impl Iterator<Item = (&str, u64, usize, &Rollout)> {
+    report.policies.iter().flat_map(|policy| {
+        report
             .seeds
             .iter()
             .enumerate()
             .flat_map(move |(position, &seed)| {
-                let rollouts = entry.run(position).rollouts.iter().enumerate();
-                rollouts.map(move |(episode, rollout)| (entry.name.as_str(), seed, episode, rollout))
+                let rollouts = policy.run(position).rollouts.iter().enumerate();
+                rollouts.map(move |(episode, rollout)| (policy.name.as_str(), seed, episode, rollout))
             })
     })
 }
 
 /// One row per policy, seed and episode.
-fn rollouts(contest: &Contest, entries: &Entries) -> Vec<TableColumn> {
-    let rows = || played(contest, entries);
+fn rollouts(report: &Report, test: &Episodes) -> Vec<TableColumn> {
+    let rows = || played(report);
     let counts =
         |count: fn(&Rollout) -> usize| Values::Counts(rows().map(|row| count(row.3) as u64).collect());
     let mut columns = vec![
@@ -75,8 +64,8 @@ fn rollouts(contest: &Contest, entries: &Entries) -> Vec<TableColumn> {
             Values::Numbers(rows().map(|row| row.3.utility()).collect()),
         ),
     ];
-    let budgets = contest.test.budget_len();
-    for (m, name) in names("remaining", budgets).into_iter().enumerate() {
+    let budgets = test.budget_len();
+    for (m, name) in column_names("remaining", budgets).into_iter().enumerate() {
         columns.push(TableColumn::new(
             name,
             Values::Numbers(rows().map(|row| row.3.remaining[m]).collect()),
@@ -95,14 +84,12 @@ fn rollouts(contest: &Contest, entries: &Entries) -> Vec<TableColumn> {
 }
 
 /// One row per policy, seed, episode and step.
-fn all_steps(contest: &Contest, entries: &Entries) -> Vec<TableColumn> {
-    let horizon = contest.test.horizon();
-    let Dimensions {
-        actions,
-        budgets,
-        context,
-    } = contest.setting.problem.dimensions();
-    let rows = || played(contest, entries).flat_map(|row| (0..horizon).map(move |step| (row, step)));
+fn all_steps(report: &Report, test: &Episodes) -> Vec<TableColumn> {
+    let horizon = test.horizon();
+    let (budgets, context) = (test.budget_len(), test.context_len());
+    let width = |rollout: &Rollout| rollout.actions.len() / horizon;
+    let actions = played(report).next().map_or(0, |row| width(row.3));
+    let rows = || played(report).flat_map(|row| (0..horizon).map(move |step| (row, step)));
     let mut columns = vec![
         TableColumn::new(
             "policy",
@@ -118,25 +105,25 @@ fn all_steps(contest: &Contest, entries: &Entries) -> Vec<TableColumn> {
             Values::Counts(rows().map(|(_, step)| step as u64).collect()),
         ),
     ];
-    for (k, name) in names("context", context).into_iter().enumerate() {
+    for (k, name) in column_names("context", context).into_iter().enumerate() {
         let values = rows()
-            .map(|(row, step)| contest.test.get(row.2).context(step)[k])
+            .map(|(row, step)| test.get(row.2).context(step)[k])
             .collect();
         columns.push(TableColumn::new(name, Values::Numbers(values)));
     }
-    for (j, name) in names("action", actions).into_iter().enumerate() {
+    for (j, name) in column_names("action", actions).into_iter().enumerate() {
         let values = rows()
             .map(|(row, step)| row.3.actions[step * actions + j])
             .collect();
         columns.push(TableColumn::new(name, Values::Numbers(values)));
     }
-    for (m, name) in names("multiplier", budgets).into_iter().enumerate() {
+    for (m, name) in column_names("multiplier", budgets).into_iter().enumerate() {
         let values = rows()
             .map(|(row, step)| row.3.multipliers.get(step * budgets + m).copied())
             .collect();
         columns.push(TableColumn::new(name, Values::Optional(values)));
     }
-    for (m, name) in names("usage", budgets).into_iter().enumerate() {
+    for (m, name) in column_names("usage", budgets).into_iter().enumerate() {
         let values = rows()
             .map(|(row, step)| row.3.usages[step * budgets + m])
             .collect();
@@ -147,12 +134,4 @@ fn all_steps(contest: &Contest, entries: &Entries) -> Vec<TableColumn> {
         Values::Numbers(rows().map(|(row, step)| -row.3.costs[step]).collect()),
     ));
     columns
-}
-
-/// `name`, or `name_0`, `name_1`, … if there are several: as in the episodes table.
-fn names(name: &str, count: usize) -> Vec<String> {
-    if count == 1 {
-        return vec![name.to_owned()];
-    }
-    (0..count).map(|number| format!("{name}_{number}")).collect()
 }

@@ -257,8 +257,8 @@ const TRAINING: Section = Section {
             "the largest norm of a gradient",
         ),
         set(
-            "explosion",
-            "explosion",
+            "divergence_factor",
+            "divergence_factor",
             "100.0",
             "how far a loss may rise above the first one, relative to it, before the run has diverged",
         ),

@@ -1,7 +1,7 @@
 //! The section `[model]`.
 
 use laau_core::Problem;
-use laau_net::{Features, Form, ModelSpec, Network, Output};
+use laau_net::{Features, ModelSpec, Network, Output, PriceBase};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
@@ -12,7 +12,7 @@ use crate::failure::Failure;
 pub(crate) struct ModelConfig {
     network: Family,
     hidden: Vec<usize>,
-    form: Form,
+    form: PriceBase,
     features: Option<Features>,
     output: Option<Output>,
     spectral_bound: Option<f64>,
@@ -54,8 +54,8 @@ impl ModelConfig {
         };
         // What the paper has for the plain form, what the study found for the residual one.
         let stock = match self.form {
-            Form::Plain => ModelSpec::paper(problem, horizon),
-            Form::Residual => ModelSpec::residual(problem, horizon),
+            PriceBase::Plain => ModelSpec::paper(problem, horizon),
+            PriceBase::Residual => ModelSpec::residual(problem, horizon),
         };
         let spec = ModelSpec {
             network,

@@ -18,7 +18,7 @@ pub(crate) struct TrainingConfig {
     validate_every: usize,
     patience: Option<usize>,
     gradient_clip: Option<f64>,
-    explosion: f64,
+    divergence_factor: f64,
     checkpoint_every: usize,
 }
 
@@ -56,7 +56,7 @@ impl TrainingConfig {
             validate_every: self.validate_every,
             patience: self.patience,
             gradient_clip: self.gradient_clip,
-            explosion: self.explosion,
+            divergence_factor: self.divergence_factor,
             checkpoint_every: self.checkpoint_every,
         }
     }

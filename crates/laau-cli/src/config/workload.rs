@@ -1,6 +1,6 @@
 //! The section `[workload]`.
 
-use laau_data::synthetic::{Generate, Part};
+use laau_data::synthetic::{GenerateOptions, Part};
 use laau_data::{Construction, Split};
 use serde::{Deserialize, Serialize};
 
@@ -44,15 +44,15 @@ impl WorkloadConfig {
         registry::workload(problem, ranges, self.scale)
     }
 
-    pub(crate) fn options(&self) -> Generate {
-        Generate {
+    pub(crate) fn options(&self) -> GenerateOptions {
+        GenerateOptions {
             horizon: self.horizon,
             episodes: self.episodes,
             seed: self.seed,
             construction: self.construction,
             part: self.part,
             episodes_per_vm: self.episodes_per_vm,
-            ..Generate::default()
+            ..GenerateOptions::default()
         }
     }
 
@@ -77,11 +77,11 @@ mod tests {
         let Config {
             workload, problem, ..
         } = Config::load(None, &[]).unwrap();
-        assert_eq!(workload.options(), Generate::default());
+        assert_eq!(workload.options(), GenerateOptions::default());
         assert_eq!(workload.split(), None);
-        let few = Generate {
+        let few = GenerateOptions {
             episodes: 3,
-            ..Generate::default()
+            ..GenerateOptions::default()
         };
         let found = workload.workload(&problem).unwrap().generate(&few).unwrap();
         assert_eq!(found, Workload::default().generate(&few).unwrap());

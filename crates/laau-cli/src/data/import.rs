@@ -78,14 +78,12 @@ fn write(trace: &dyn Trace, config: &EpisodesConfig, folder: &Path) -> Result<()
     options.validate()?;
     // Whether the output can be written shows before a long trace is read.
     std::fs::create_dir_all(folder).map_err(|error| output::cannot_write(folder, &error))?;
-    let Imported {
-        train,
-        validation,
-        test,
-        report,
-    } = laau_data::import(trace, &options)?;
+    let Imported { sets, report } = laau_data::import(trace, &options)?;
     let mut staged = Staged::default();
-    for (name, episodes) in Split::NAMES.into_iter().zip([&train, &validation, &test]) {
+    for (name, episodes) in Split::NAMES
+        .into_iter()
+        .zip([&sets.train, &sets.validation, &sets.test])
+    {
         let place = folder.join(name).with_extension("parquet");
         write_episodes(&mut staged, &place, episodes)?;
     }

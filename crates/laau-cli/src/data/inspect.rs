@@ -10,10 +10,10 @@ use laau_data::{
 use laau_net::{Model, Summary};
 use serde_json::{Value, json};
 
-use super::tables::{number, table};
 use crate::config::{ConfigFlags, scope};
 use crate::failure::Failure;
 use crate::output;
+use laau_core::{align, four_digits};
 
 scope!(InspectScope, "table");
 
@@ -198,7 +198,7 @@ fn model(path: &Path) -> Result<(String, Value), Failure> {
         ),
         (
             "validation utility",
-            best_validation_utility.map_or("-".to_owned(), number),
+            best_validation_utility.map_or("-".to_owned(), four_digits),
         ),
         ("training episodes", episodes.to_string()),
         (
@@ -246,11 +246,11 @@ fn report(path: &Path) -> Result<(String, Value), Failure> {
                 figures
                     .get(key)
                     .and_then(Value::as_f64)
-                    .map_or("-".to_owned(), number)
+                    .map_or("-".to_owned(), four_digits)
             };
             let remaining = match figures.get("remaining_percent") {
                 Some(Value::Array(all)) => {
-                    let all: Vec<String> = all.iter().filter_map(Value::as_f64).map(number).collect();
+                    let all: Vec<String> = all.iter().filter_map(Value::as_f64).map(four_digits).collect();
                     all.join(" ")
                 }
                 _ => figure("remaining_percent"),
@@ -266,7 +266,7 @@ fn report(path: &Path) -> Result<(String, Value), Failure> {
         })
         .collect();
     let heading = ["policy", "utility", "of opt", "remaining %", "violations"];
-    Ok((format!("{facts}\n{}", table(&heading, &rows)), report))
+    Ok((format!("{facts}\n{}", align(&heading, &rows)), report))
 }
 
 fn facts(rows: &[(&str, String)]) -> String {
@@ -291,11 +291,20 @@ fn values(values: &[ValueStatistics]) -> String {
     let rows: Vec<Vec<String>> = values
         .iter()
         .map(|v| {
-            let mut row = vec![v.name.clone(), number(v.mean), number(v.std), number(v.min)];
-            row.extend(v.quantiles.map(number));
-            row.extend([number(v.max), v.zeros.to_string(), number(v.autocorrelation)]);
+            let mut row = vec![
+                v.name.clone(),
+                four_digits(v.mean),
+                four_digits(v.std),
+                four_digits(v.min),
+            ];
+            row.extend(v.quantiles.map(four_digits));
+            row.extend([
+                four_digits(v.max),
+                v.zeros.to_string(),
+                four_digits(v.autocorrelation),
+            ]);
             row
         })
         .collect();
-    table(&heading, &rows)
+    align(&heading, &rows)
 }

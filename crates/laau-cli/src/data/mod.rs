@@ -3,7 +3,6 @@
 mod generate;
 mod import;
 mod inspect;
-mod tables;
 
 use std::path::Path;
 
@@ -12,7 +11,6 @@ use laau_core::Episodes;
 pub(crate) use self::generate::{GenerateArgs, run as generate};
 pub(crate) use self::import::{ImportArgs, run as import};
 pub(crate) use self::inspect::{InspectArgs, run as inspect};
-pub(crate) use self::tables::{number, table};
 use crate::failure::Failure;
 use crate::output::{self, Staged};
 

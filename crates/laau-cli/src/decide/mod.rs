@@ -8,8 +8,8 @@ use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use laau_baselines::Setting;
 use laau_core::Policy;
+use laau_core::Task;
 use sha2::{Digest as _, Sha256};
 
 use self::journal::{Header, Identity, Journal, Record};
@@ -89,7 +89,7 @@ fn parameter(text: &str) -> Result<(String, Vec<f64>), String> {
 /// Serves an episode on standard input and output.
 pub(crate) fn run(arguments: &DecideArgs) -> Result<(), Failure> {
     let plan = Plan::new(arguments)?;
-    let problem = &*plan.setting.problem;
+    let problem = &*plan.task.problem;
     let mut session = Session::open(problem, &*plan.policy, plan.horizon, &plan.budgets)?;
     let mut service = Service {
         journal: None,
@@ -116,7 +116,7 @@ pub(crate) fn run(arguments: &DecideArgs) -> Result<(), Failure> {
 /// Arguments that have been checked and turned into what they name.
 struct Plan {
     problem: ProblemConfig,
-    setting: Setting,
+    task: Task,
     policy: Box<dyn Policy>,
     identity: Identity,
     horizon: usize,
@@ -126,9 +126,9 @@ struct Plan {
 impl Plan {
     fn new(arguments: &DecideArgs) -> Result<Self, Failure> {
         let problem = arguments.config.load()?.problem;
-        let setting = registry::setting(&problem)?;
+        let task = registry::task(&problem)?;
         let budgets = arguments.budget.clone();
-        let expected = setting.problem.dimensions().budgets;
+        let expected = task.problem.dimensions().budgets;
         if budgets.len() != expected {
             return Err(Failure::new(
                 format_args!(
@@ -141,9 +141,9 @@ impl Plan {
         }
         let asked = arguments.horizon.map(|horizon| horizon as usize);
         let (policy, identity, horizon) = match (&arguments.model, &arguments.policy, asked) {
-            (Some(path), _, _) => with_model(path, &setting, asked)?,
+            (Some(path), _, _) => with_model(path, &task, asked)?,
             (None, Some(name), Some(horizon)) => {
-                let untuned = registry::untuned(name, &arguments.parameter, &setting, horizon, &budgets)?;
+                let untuned = registry::untuned(name, &arguments.parameter, &task, horizon, &budgets)?;
                 let identity = Identity {
                     name: name.clone(),
                     model: None,
@@ -160,7 +160,7 @@ impl Plan {
         };
         Ok(Self {
             problem,
-            setting,
+            task,
             policy,
             identity,
             horizon,
@@ -171,7 +171,7 @@ impl Plan {
 
 fn with_model(
     path: &Path,
-    setting: &Setting,
+    task: &Task,
     asked: Option<usize>,
 ) -> Result<(Box<dyn Policy>, Identity, usize), Failure> {
     let bytes = std::fs::read(path).map_err(|error| {
@@ -205,7 +205,7 @@ fn with_model(
         model: Some(hexadecimal(&Sha256::digest(&bytes))),
         parameters: std::collections::BTreeMap::new(),
     };
-    Ok((registry::learned(setting, model)?, identity, trained))
+    Ok((registry::learned_policy(task, model)?, identity, trained))
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {
@@ -269,7 +269,10 @@ impl<W: Write> Service<W> {
                 Read::TooLong => Err("expected {\"context\":[…]}: the line is too long".to_owned()),
                 Read::Line => parse(&line),
             };
-            match context.and_then(|context| session.check(&context).map(|()| context)) {
+            match context.and_then(|context| match session.check(&context) {
+                Ok(()) => Ok(context),
+                Err(error) => Err(error.to_string()),
+            }) {
                 Ok(context) => {
                     let decision = session.decide(&context)?;
                     if let Some(journal) = &mut self.journal {

@@ -1,14 +1,13 @@
 //! One episode in service: a policy decides, the ledger pays.
 
-use laau_core::{Agent, Error, Policy, Problem, Progress};
+use laau_core::{Agent, EpisodeRun, Error, Policy, Problem, Refused};
 
 use super::lines::Decision;
 
 /// An episode that is decided step by step.
 pub(super) struct Session<'a> {
     problem: &'a dyn Problem,
-    horizon: usize,
-    progress: Progress<'a>,
+    run: EpisodeRun<'a>,
     agent: Box<dyn Agent + 'a>,
     action: Vec<f64>,
     fallback: Option<String>,
@@ -27,8 +26,7 @@ impl<'a> Session<'a> {
     ) -> Result<Self, Error> {
         Ok(Self {
             problem,
-            horizon,
-            progress: Progress::new(problem, horizon, budgets)?,
+            run: EpisodeRun::new(problem, horizon, budgets)?,
             agent: policy.begin(),
             action: vec![0.0; problem.dimensions().actions],
             fallback: None,
@@ -37,33 +35,12 @@ impl<'a> Session<'a> {
 
     /// The next step.
     pub(super) fn step(&self) -> usize {
-        self.progress.step()
+        self.run.step()
     }
 
     /// Whether the next step can be decided in a context. If not, nothing has happened.
-    pub(super) fn check(&self, context: &[f64]) -> Result<(), String> {
-        if self.progress.is_over() {
-            return Err(format!(
-                "the episode is over: all {} steps are decided",
-                self.horizon
-            ));
-        }
-        let expected = self.problem.dimensions().context;
-        if context.len() != expected {
-            return Err(format!(
-                "expected {expected} values for context, found {}",
-                context.len()
-            ));
-        }
-        if let Some(index) = context.iter().position(|value| !value.is_finite()) {
-            return Err(format!(
-                "expected a finite value for context[{index}], found {}",
-                context[index]
-            ));
-        }
-        self.problem
-            .check_context(context)
-            .map_err(|error| error.to_string())
+    pub(super) fn check(&self, context: &[f64]) -> Result<(), Error> {
+        self.run.check(context)
     }
 
     /// Decides and pays a step in a context that was checked.
@@ -74,22 +51,26 @@ impl<'a> Session<'a> {
     /// # Errors
     /// When even that cannot be paid, which no policy can bring about.
     pub(super) fn decide(&mut self, context: &[f64]) -> Result<Decision<'_>, Error> {
-        let step = self.progress.step();
+        let number = self.run.step();
         self.action.copy_from_slice(self.problem.lower());
-        let decided = self.progress.decide(context, &mut *self.agent, &mut self.action);
-        self.fallback = match decided.and_then(|()| self.progress.pay(&self.action)) {
-            Ok(()) => None,
-            Err(error) => {
+        let step = self.run.reveal(context)?;
+        let paid = match self.agent.decide(&step.observation(), &mut self.action) {
+            Ok(()) => step.pay(&self.action),
+            Err(error) => Err(Refused { step, error }),
+        };
+        self.fallback = match paid {
+            Ok(_) => None,
+            Err(refused) => {
                 self.action.copy_from_slice(self.problem.lower());
-                self.progress.pay(&self.action)?;
-                Some(error.to_string())
+                refused.step.pay(&self.action)?;
+                Some(refused.error.to_string())
             }
         };
         Ok(Decision {
-            step,
+            step: number,
             action: &self.action,
             multiplier: self.agent.multiplier(),
-            remaining: self.progress.remaining(),
+            remaining: self.run.remaining(),
             fallback: self.fallback.as_deref(),
             replayed: false,
         })
@@ -141,14 +122,14 @@ mod tests {
         assert_eq!(
             seen,
             [
-                r#"{"step":0,"action":[1.0],"remaining":[3.0],"fallback":"resource 0: 40 asked, 2 remaining"}"#,
+                r#"{"step":0,"action":[1.0],"remaining":[3.0],"fallback":"budget 0: 40 asked, 2 available"}"#,
                 r#"{"step":1,"action":[1.0],"remaining":[2.0],"fallback":"policy `greedy`: no more ideas"}"#,
-                r#"{"step":2,"action":[1.0],"remaining":[1.0],"fallback":"resource 0: 40 asked, 2 remaining"}"#,
+                r#"{"step":2,"action":[1.0],"remaining":[1.0],"fallback":"budget 0: 40 asked, 2 available"}"#,
             ]
         );
         assert_eq!(
-            session.check(&[0.5]).unwrap_err(),
-            "the episode is over: all 3 steps are decided"
+            session.check(&[0.5]).unwrap_err().to_string(),
+            "the episode is over: all 3 steps are paid"
         );
     }
 }

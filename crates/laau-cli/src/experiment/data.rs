@@ -1,7 +1,7 @@
 //! Episodes for experiments, from the embedded workload or a trace.
 
-use laau_core::Episodes;
-use laau_data::synthetic::{Generate, Workload};
+use laau_core::Sets;
+use laau_data::synthetic::{GenerateOptions, Workload};
 use laau_data::{AzureVm, AzureVmOptions, Construction, EpisodeOptions, import};
 
 use super::settings::Experiment;
@@ -13,13 +13,6 @@ pub(super) enum Source {
     Synthetic,
     /// Azure VM readings.
     Trace(String),
-}
-
-/// Training, validation and test episodes; no machine is in two of them.
-pub(super) struct Sets {
-    pub(super) train: Episodes,
-    pub(super) validation: Episodes,
-    pub(super) test: Episodes,
 }
 
 impl Source {
@@ -47,19 +40,14 @@ impl Source {
         let split = experiment.split();
         match self {
             Self::Synthetic => {
-                let options = Generate {
+                let options = GenerateOptions {
                     horizon,
                     construction,
                     seed,
                     budget: experiment.budget,
-                    ..Generate::default()
+                    ..GenerateOptions::default()
                 };
-                let sets = Workload::default().generate_split(split, &options)?;
-                Ok(Sets {
-                    train: sets.train,
-                    validation: sets.validation,
-                    test: sets.test,
-                })
+                Ok(Workload::default().generate_split(split, &options)?)
             }
             Self::Trace(path) => {
                 let trace = AzureVm::open(AzureVmOptions {
@@ -75,12 +63,7 @@ impl Source {
                     seed,
                     ..EpisodeOptions::default()
                 };
-                let sets = import(&trace, &options)?;
-                Ok(Sets {
-                    train: sets.train,
-                    validation: sets.validation,
-                    test: sets.test,
-                })
+                Ok(import(&trace, &options)?.sets)
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Section 6: how training utility carries over, and the terms of the bound.
 
-use laau_baselines::Setting;
-use laau_core::{Episodes, Rollout};
+use laau_core::Task;
+use laau_core::{Episodes, Unrolled};
 use laau_net::{Model, Network, Phase, Training};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -23,7 +23,7 @@ const SIGNS: usize = 200;
 /// Trains on more and more episodes; writes `generalisation.csv` and `bound.csv`.
 pub(super) fn run(
     experiment: &Experiment,
-    setting: &Setting,
+    task: &Task,
     source: &Source,
     seeds: &[u64],
     tables: &mut Tables,
@@ -51,7 +51,7 @@ pub(super) fn run(
                 .select(&(0..size.min(sets.train.len())).collect::<Vec<_>>());
             let outcomes = ["linear", "laau"]
                 .into_iter()
-                .map(|model| Outcome::of(model, experiment, setting, &few, &sets.test, seed))
+                .map(|model| Outcome::of(model, experiment, task, &few, &sets.test, seed))
                 .collect::<Result<_, Failure>>();
             progress.done(format_args!(
                 "{}, N = {horizon}, n = {size}, seed {seed}",
@@ -98,28 +98,26 @@ impl Outcome {
     fn of(
         name: &'static str,
         experiment: &Experiment,
-        setting: &Setting,
+        task: &Task,
         few: &Episodes,
         test: &Episodes,
         seed: u64,
     ) -> Result<Self, Failure> {
-        let Some(spec) = registry::learned_spec(name, setting, few.horizon()) else {
+        let training = long_enough(&experiment.training(seed), few.len());
+        let Some(laau) = registry::learned(name, &training) else {
             return Err(Failure::new(
                 format_args!("unknown model `{name}`"),
                 "use `linear` or `laau`",
             ));
         };
-        let training = long_enough(&experiment.training(seed), few.len());
-        let (model, player) = registry::train_model(name, spec, setting, few, None, &training)?;
-        let mean = |episodes| -> Result<f64, Failure> {
-            let rollouts = player.play(setting, episodes)?;
-            Ok(rollouts.iter().map(Rollout::utility).sum::<f64>() / rollouts.len().max(1) as f64)
-        };
+        let (model, _) = laau.train(task, few, None, seed, &mut ())?;
+        let policy = Unrolled::new(name, model, task.solver.clone())?;
+        let mean = |episodes| task.mean_utility(&policy, episodes);
         Ok(Self {
             model: name,
             train: mean(few)?,
             test: mean(test)?,
-            terms: bound_terms(&model, few, seed),
+            terms: bound_terms(policy.multiplier(), few, seed),
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Section 5: KKT differentiation against the zero-order estimates that the paper argues against.
 
-use laau_baselines::Setting;
+use laau_core::Task;
 use laau_core::{Differentiate, Episode, episode_gradient};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -22,7 +22,7 @@ const REFERENCE_STEP: f64 = 1e-5;
 /// as one. The reference are central differences in every price, with Richardson's extrapolation.
 pub(super) fn run(
     experiment: &Experiment,
-    setting: &Setting,
+    task: &Task,
     source: &Source,
     seeds: &[u64],
     tables: &mut Tables,
@@ -32,7 +32,7 @@ pub(super) fn run(
     let seed = seeds[0];
     let sets = source.sets(experiment, horizon, construction, seed)?;
     let episode = sets.test.get(0);
-    let mut solver = setting.solver.clone();
+    let mut solver = task.solver.clone();
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     // Prices about the one that spends the budget evenly, so that some budgets bind and others do not.
     let mean = episode.contexts().iter().sum::<f64>() / episode.budgets()[0];
@@ -48,7 +48,7 @@ pub(super) fn run(
             &[&method, &solves, &error],
         );
     };
-    let exact = episode_gradient(&mut *setting.solver.clone(), &episode, &prices)?;
+    let exact = episode_gradient(&mut *task.solver.clone(), &episode, &prices)?;
     add("KKT differentiation", 2 * horizon, &exact.multipliers);
     let mut differences = vec![0.0; horizon];
     for step in 0..horizon {

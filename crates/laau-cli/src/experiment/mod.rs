@@ -13,6 +13,8 @@ mod tables;
 use std::path::PathBuf;
 
 use clap::Args;
+use laau_baselines::OptOptions;
+use laau_core::{Comparison, Sets, Task};
 
 use crate::config::ProblemConfig;
 use crate::failure::Failure;
@@ -46,7 +48,7 @@ pub(crate) struct ExperimentArgs {
 /// Runs the experiment.
 pub(crate) fn run(arguments: &ExperimentArgs) -> Result<(), Failure> {
     let experiment = Experiment::load(&arguments.file, arguments.quick)?;
-    let setting = registry::setting(&match experiment.kind {
+    let task = registry::task(&match experiment.kind {
         Kind::Problem => problem::problem_of(&experiment)?,
         _ => ProblemConfig {
             name: "weighted-fairness".to_owned(),
@@ -67,6 +69,23 @@ pub(crate) fn run(arguments: &ExperimentArgs) -> Result<(), Failure> {
         Kind::Gradients => gradients::run,
         Kind::Problem => problem::run,
     };
-    run(&experiment, &setting, &source, &seeds, &mut tables)?;
+    run(&experiment, &task, &source, &seeds, &mut tables)?;
     tables.save()
+}
+
+/// A comparison of the experiment's policies, trained with one seed.
+fn compare<'a>(
+    experiment: &Experiment,
+    task: &'a Task,
+    sets: &'a Sets,
+    seed: u64,
+) -> Result<Comparison<'a>, Failure> {
+    let training = experiment.training(seed);
+    let mut comparison = Comparison::new(task, sets)
+        .seeds([seed])
+        .relative_to(OptOptions::default());
+    for name in &experiment.policies {
+        comparison = comparison.with(name, registry::fitter(name, &training)?);
+    }
+    Ok(comparison)
 }

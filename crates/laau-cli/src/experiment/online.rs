@@ -1,11 +1,10 @@
 //! Algorithm 2: learning while serving, from a cold start.
 
-use laau_baselines::Setting;
-use laau_core::{Episodes, Rollout};
-use laau_net::{Model, OnlineTraining, Optimiser, Statistics};
+use laau_core::{Episodes, Rollout, Sets, Task};
+use laau_net::{OnlineTraining, Optimiser, Training};
 use rayon::prelude::*;
 
-use super::data::{Sets, Source};
+use super::data::Source;
 use super::settings::Experiment;
 use super::tables::Tables;
 use crate::failure::Failure;
@@ -18,7 +17,7 @@ const FIRST_LOOK: usize = 10;
 /// Runs every method over the same stream of episodes; writes `online_learning.csv`.
 pub(super) fn run(
     experiment: &Experiment,
-    setting: &Setting,
+    task: &Task,
     source: &Source,
     seeds: &[u64],
     tables: &mut Tables,
@@ -31,7 +30,7 @@ pub(super) fn run(
             .par_iter()
             .map(|&seed| {
                 let sets = source.sets(experiment, horizon, construction, seed)?;
-                let lines = methods(experiment, setting, &sets, seed)?;
+                let lines = methods(experiment, task, &sets, seed)?;
                 progress.done(format_args!("{data}, seed {seed}"));
                 Ok(lines)
             })
@@ -73,7 +72,7 @@ struct Line {
 }
 
 /// Utility of every round, by method.
-fn methods(experiment: &Experiment, setting: &Setting, sets: &Sets, seed: u64) -> Result<Vec<Line>, Failure> {
+fn methods(experiment: &Experiment, task: &Task, sets: &Sets, seed: u64) -> Result<Vec<Line>, Failure> {
     let stream = &sets.test;
     let mut lines = Vec::new();
     for (name, policy, optimiser) in [
@@ -84,7 +83,7 @@ fn methods(experiment: &Experiment, setting: &Setting, sets: &Sets, seed: u64) -
         // The step size is chosen on the validation episodes, as a stream of its own.
         let mut best: Option<(f64, f64)> = None;
         for &rate in &experiment.learning_rates {
-            let utilities = learn(setting, policy, optimiser, rate, &sets.validation, seed)?;
+            let utilities = learn(task, policy, optimiser, rate, &sets.validation, seed)?;
             let mean = utilities.iter().sum::<f64>() / utilities.len().max(1) as f64;
             if best.is_none_or(|(most, _)| mean > most) {
                 best = Some((mean, rate));
@@ -94,19 +93,20 @@ fn methods(experiment: &Experiment, setting: &Setting, sets: &Sets, seed: u64) -
         lines.push(Line {
             method: name.to_owned(),
             learning_rate: rate,
-            utilities: learn(setting, policy, optimiser, rate, stream, seed)?,
+            utilities: learn(task, policy, optimiser, rate, stream, seed)?,
         });
     }
     for name in &experiment.policies {
-        let player = registry::fit(
+        let fitted = registry::fit(
             name,
-            setting,
+            task,
             &sets.train,
             &sets.validation,
             &experiment.training(seed),
         )?;
-        let utilities = player
-            .play(setting, stream)?
+        let utilities = fitted
+            .player
+            .play(task, stream)?
             .iter()
             .map(Rollout::utility)
             .collect();
@@ -121,26 +121,23 @@ fn methods(experiment: &Experiment, setting: &Setting, sets: &Sets, seed: u64) -
 
 /// The utility of every round of a cold model.
 fn learn(
-    setting: &Setting,
+    task: &Task,
     policy: &str,
     optimiser: Optimiser,
     learning_rate: f64,
     stream: &Episodes,
     seed: u64,
 ) -> Result<Vec<f64>, Failure> {
-    let Some(spec) = registry::learned_spec(policy, setting, stream.horizon()) else {
+    let Some(laau) = registry::learned(policy, &Training::paper()) else {
         return Ok(Vec::new());
     };
     let first: Vec<usize> = (0..stream.len().min(FIRST_LOOK)).collect();
-    let statistics = Statistics::fit(&spec, &mut setting.solver.clone(), &stream.select(&first))?;
-    let model = Model::new(spec, statistics, seed)?;
+    let model = laau.initial(task, &stream.select(&first), seed)?;
     let training = OnlineTraining {
         optimiser,
         learning_rate,
         ..OnlineTraining::default()
     };
-    let run = training
-        .check(model, setting.solver.clone())?
-        .run(stream, &mut ())?;
+    let run = training.check(model, task.solver.clone())?.run(stream, &mut ())?;
     Ok(run.rollouts.iter().map(Rollout::utility).collect())
 }

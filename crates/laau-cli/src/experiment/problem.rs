@@ -1,11 +1,13 @@
 //! All policies on the synthetic workload of any problem, with any number of budgets.
 
-use laau_baselines::Setting;
-use laau_core::{Episode, PolicyReport, Rollout};
+use std::time::Duration;
+
+use laau_core::{ComparisonObserver, Episode, PolicyReport, Report, Rollout, Run, Sets, Task};
 use laau_data::Construction;
-use laau_data::synthetic::{Generate, SyntheticSplit};
+use laau_data::synthetic::GenerateOptions;
 use rayon::prelude::*;
 
+use super::compare;
 use super::data::Source;
 use super::settings::Experiment;
 use super::tables::Tables;
@@ -21,7 +23,7 @@ const SHOWN: &[&str] = &["opt", "equal", "laau"];
 /// `problem_episodes.csv`.
 pub(super) fn run(
     experiment: &Experiment,
-    setting: &Setting,
+    task: &Task,
     source: &Source,
     seeds: &[u64],
     tables: &mut Tables,
@@ -41,7 +43,7 @@ pub(super) fn run(
             construction: experiment.construction,
             horizon,
         };
-        play(experiment, setting, &workload, place, seeds, tables)?;
+        play(experiment, task, &workload, place, seeds, tables)?;
     }
     Ok(())
 }
@@ -62,112 +64,68 @@ struct Place {
     horizon: usize,
 }
 
-/// The episodes of one seed, and how the offline optimum does on the last of them.
-struct Field {
-    seed: u64,
-    sets: SyntheticSplit,
-    optimum: Vec<Rollout>,
-}
-
-/// How a policy did on one field, or why it cannot play there.
-enum Outcome {
-    Played(Box<PolicyReport>, Vec<Rollout>),
-    LeftOut(String),
-}
-
 fn play(
     experiment: &Experiment,
-    setting: &Setting,
+    task: &Task,
     workload: &ProblemWorkload,
     place: Place,
     seeds: &[u64],
     tables: &mut Tables,
 ) -> Result<(), Failure> {
-    let fields: Vec<Field> = seeds
+    let fields: Vec<(Sets, Report)> = seeds
         .par_iter()
-        .map(|&seed| field(experiment, setting, workload, place, seed))
-        .collect::<Result<_, Failure>>()?;
-    let jobs: Vec<(&Field, &String)> = fields
-        .iter()
-        .flat_map(|field| experiment.policies.iter().map(move |policy| (field, policy)))
-        .collect();
-    let outcomes: Vec<Outcome> = jobs
-        .par_iter()
-        .map(|(field, policy)| {
-            let outcome = outcome(experiment, setting, field, policy)?;
-            output::talk(format_args!(
-                "  {}, N = {}, {policy}, seed {}",
-                setting.problem.name(),
-                place.horizon,
-                field.seed
-            ));
-            Ok(outcome)
+        .map(|&seed| {
+            let options = GenerateOptions {
+                horizon: place.horizon,
+                construction: place.construction,
+                seed,
+                ..GenerateOptions::default()
+            };
+            let sets = workload.generate_split(experiment.split(), &options)?;
+            let report = compare(experiment, task, &sets, seed)?
+                .skip_inapplicable(true)
+                .observed_by(&Watch {
+                    problem: task.problem.name(),
+                    horizon: place.horizon,
+                })
+                .run()?;
+            Ok((sets, report))
         })
         .collect::<Result<_, Failure>>()?;
-    for ((field, policy), outcome) in jobs.into_iter().zip(&outcomes) {
-        let problem = setting.problem.name();
-        match outcome {
-            Outcome::Played(report, rollouts) => {
-                export(problem, place, field.seed, report, tables);
-                if field.seed == seeds[0] && SHOWN.contains(&policy.as_str()) {
-                    export_episode(problem, policy, &field.sets.test.get(0), &rollouts[0], tables);
-                }
+    let problem = task.problem.name();
+    for (position, ((sets, report), &seed)) in fields.iter().zip(seeds).enumerate() {
+        for policy in &report.policies {
+            export(problem, place, seed, policy, tables);
+            if position == 0 && SHOWN.contains(&policy.name.as_str()) {
+                let rollout = &policy.runs[0].rollouts[0];
+                export_episode(problem, &policy.name, &sets.test.get(0), rollout, tables);
             }
-            // The reason is the same for every seed.
-            Outcome::LeftOut(reason) if field.seed == seeds[0] => tables.add(
+        }
+        // The reasons are the same for every seed.
+        for (policy, reason) in report.left_out.iter().filter(|_| position == 0) {
+            tables.add(
                 "problem_left_out.csv",
                 "problem,policy,reason",
-                &[&problem, policy, &quoted(reason)],
-            ),
-            Outcome::LeftOut(_) => {}
+                &[&problem, policy, &quoted(&reason.to_string())],
+            );
         }
     }
     Ok(())
 }
 
-fn field(
-    experiment: &Experiment,
-    setting: &Setting,
-    workload: &ProblemWorkload,
-    place: Place,
-    seed: u64,
-) -> Result<Field, Failure> {
-    let options = Generate {
-        horizon: place.horizon,
-        construction: place.construction,
-        seed,
-        ..Generate::default()
-    };
-    let sets = workload.generate_split(experiment.split(), &options)?;
-    let training = experiment.training(seed);
-    let optimum =
-        registry::fit("opt", setting, &sets.train, &sets.validation, &training)?.play(setting, &sets.test)?;
-    Ok(Field { seed, sets, optimum })
+/// A line per policy that is done.
+struct Watch<'a> {
+    problem: &'a str,
+    horizon: usize,
 }
 
-fn outcome(
-    experiment: &Experiment,
-    setting: &Setting,
-    field: &Field,
-    policy: &str,
-) -> Result<Outcome, Failure> {
-    let Field { seed, sets, optimum } = field;
-    let fitted = registry::fit(
-        policy,
-        setting,
-        &sets.train,
-        &sets.validation,
-        &experiment.training(*seed),
-    );
-    let player = match fitted {
-        Ok(player) => player,
-        Err(Failure::NotApplicable { sentence, .. }) => return Ok(Outcome::LeftOut(sentence)),
-        Err(failure) => return Err(failure),
-    };
-    let rollouts = player.play(setting, &sets.test)?;
-    let mut report = PolicyReport::new(policy, &rollouts, &sets.test, Some(optimum));
-    report.gradients = player.gradients;
-    Ok(Outcome::Played(Box::new(report), rollouts))
+impl ComparisonObserver for Watch<'_> {
+    fn done(&self, policy: &str, run: &Run, _: Duration) {
+        output::talk(format_args!(
+            "  {}, N = {}, {policy}, seed {}",
+            self.problem, self.horizon, run.seed
+        ));
+    }
 }
 
 fn export(problem: &str, place: Place, seed: u64, report: &PolicyReport, tables: &mut Tables) {

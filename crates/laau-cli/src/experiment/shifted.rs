@@ -1,7 +1,7 @@
 //! Distribution shift: what it does to policies, and what it looks like.
 
-use laau_baselines::Setting;
-use laau_core::PolicyReport;
+use laau_baselines::OptOptions;
+use laau_core::{Comparison, FitSets, Task};
 use laau_data::Construction;
 use laau_data::shift::{Shift, add_noise, shift};
 use laau_data::tsne::{EmbeddedSet, TsneOptions, tsne as embed};
@@ -28,7 +28,7 @@ struct Row {
 /// Trains on shifted data, tests on the default; writes `ood.csv`.
 pub(super) fn ood(
     experiment: &Experiment,
-    setting: &Setting,
+    task: &Task,
     source: &Source,
     seeds: &[u64],
     tables: &mut Tables,
@@ -52,25 +52,30 @@ pub(super) fn ood(
             let shifted = shift(&sets.train, &sets.train, target, &noise)?;
             let validation = add_noise(&sets.validation, shifted.mean, shifted.deviation, seed ^ 0x5eed)?;
             let training = experiment.training(seed);
-            let optimum = registry::fit("opt", setting, &sets.train, &sets.validation, &training)?
-                .play(setting, &sets.test)?;
-            let mut rows = Vec::new();
+            let shifted_sets = FitSets {
+                train: &shifted.episodes,
+                validation: &validation,
+            };
+            let mut comparison = Comparison::new(task, &sets)
+                .seeds([seed])
+                .relative_to(OptOptions::default());
             for policy in &experiment.policies {
-                let player = if NOT_TRAINED.contains(&policy.as_str()) {
-                    registry::fit(policy, setting, &sets.train, &sets.validation, &training)?
+                let fit = registry::fitter(policy, &training)?;
+                comparison = if NOT_TRAINED.contains(&policy.as_str()) {
+                    comparison.with(policy, fit)
                 } else {
-                    registry::fit(policy, setting, &shifted.episodes, &validation, &training)?
+                    comparison.with_fitted_on(policy, fit, shifted_sets)
                 };
-                let rollouts = player.play(setting, &sets.test)?;
-                let report = PolicyReport::new(policy.as_str(), &rollouts, &sets.test, Some(&optimum));
-                rows.push(Row {
-                    policy: policy.clone(),
-                    utility: report.utility,
-                    fraction: report.fraction_of_opt.unwrap_or(f64::NAN),
-                    achieved: shifted.distance,
-                    sliced: shifted.sliced,
-                });
             }
+            let report = comparison.run()?;
+            let rows = report.policies.iter().map(|policy| Row {
+                policy: policy.name.clone(),
+                utility: policy.utility,
+                fraction: policy.fraction_of_opt.unwrap_or(f64::NAN),
+                achieved: shifted.distance,
+                sliced: shifted.sliced,
+            });
+            let rows = rows.collect();
             progress.done(format_args!(
                 "{}, d_W = {target}, seed {seed}",
                 source.name(construction)
@@ -104,7 +109,7 @@ pub(super) fn ood(
 /// Embeds training and testing episodes by t-SNE at every shift; writes `tsne.csv`.
 pub(super) fn tsne(
     experiment: &Experiment,
-    _: &Setting,
+    _: &Task,
     source: &Source,
     seeds: &[u64],
     tables: &mut Tables,

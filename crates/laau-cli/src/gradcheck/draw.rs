@@ -33,7 +33,7 @@ impl Point {
         Query {
             context: &self.context,
             multiplier: &self.multiplier,
-            remaining: &self.remaining,
+            available: &self.remaining,
         }
     }
 }

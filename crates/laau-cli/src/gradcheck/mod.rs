@@ -14,9 +14,9 @@ use laau_net::EngineKind;
 use self::draw::Draw;
 use self::tally::Tally;
 use crate::config::{ConfigFlags, scope};
-use crate::data::table;
 use crate::failure::Failure;
 use crate::{output, registry};
+use laau_core::align;
 
 /// Steps of the episodes that are drawn; those for a model have its own horizon.
 const HORIZON: usize = 6;
@@ -76,18 +76,18 @@ pub(crate) fn run(arguments: &GradcheckArgs) -> Result<(), Failure> {
         ));
     }
     let config = arguments.config.load()?;
-    let setting = registry::setting(&config.problem)?;
+    let task = registry::task(&config.problem)?;
     let model = match &arguments.model {
         Some(path) => {
             let (model, _) = laau_net::load_model(path)?;
-            registry::check_model(&setting, &model.spec)?;
+            registry::check_model(&task, &model.spec)?;
             Some(model)
         }
         None => None,
     };
-    let problem = &*setting.problem;
+    let problem = &*task.problem;
     let options = GradcheckOptions::default();
-    let mut layer = setting.solver.clone();
+    let mut layer = task.solver.clone();
     let mut draw = Draw::new(problem, arguments.seed)?;
     let [mut derivatives, mut pullbacks, mut episodes] =
         ["problem derivatives", "layer pullback", "whole episode"].map(Tally::new);
@@ -118,11 +118,11 @@ pub(crate) fn run(arguments: &GradcheckArgs) -> Result<(), Failure> {
             ("weights, fused engine", EngineKind::Fused),
             ("weights, candle engine", EngineKind::Candle),
         ] {
-            tallies.push(network::check(name, kind, model, &setting, &set)?);
+            tallies.push(network::check(name, kind, model, &task, &set)?);
         }
     }
     output::print(match arguments.format {
-        Format::Table => table(
+        Format::Table => align(
             &tally::HEADING,
             &tallies.iter().map(Tally::row).collect::<Vec<_>>(),
         ),

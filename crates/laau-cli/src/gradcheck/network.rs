@@ -1,6 +1,6 @@
 //! The gradients of a model's weights against differences over whole episodes.
 
-use laau_baselines::Setting;
+use laau_core::Task;
 use laau_core::{Episodes, Rollout, Unrolled, rollout_all};
 use laau_net::{EngineKind, Model};
 use rayon::prelude::*;
@@ -25,16 +25,16 @@ pub(super) fn check(
     name: &'static str,
     kind: EngineKind,
     model: &Model,
-    setting: &Setting,
+    task: &Task,
     episodes: &Episodes,
 ) -> Result<Tally, Failure> {
     let batch: Vec<usize> = (0..episodes.len()).collect();
     let mut gradient = vec![0.0; model.parameters.len()];
-    kind.build(&*setting.solver, &model.spec, batch.len())?
+    kind.build(&*task.solver, &model.spec, batch.len())?
         .loss_and_gradient(model, episodes, &batch, &mut gradient)?;
     let differences: Vec<Difference> = (0..gradient.len())
         .into_par_iter()
-        .map(|weight| difference(model, weight, |model| loss(model, setting, episodes)))
+        .map(|weight| difference(model, weight, |model| loss(model, task, episodes)))
         .collect::<Result<_, Failure>>()?;
     let largest = differences
         .iter()
@@ -59,9 +59,9 @@ pub(super) fn check(
 }
 
 /// The mean cost per step of exact rollouts.
-fn loss(model: &Model, setting: &Setting, episodes: &Episodes) -> Result<f64, Failure> {
-    let policy = Unrolled::new("gradcheck", model.clone(), setting.solver.clone())?;
-    let rollouts = rollout_all(&*setting.problem, &policy, episodes)?;
+fn loss(model: &Model, task: &Task, episodes: &Episodes) -> Result<f64, Failure> {
+    let policy = Unrolled::new("gradcheck", model.clone(), task.solver.clone())?;
+    let rollouts = rollout_all(&*task.problem, &policy, episodes)?;
     Ok(-rollouts.iter().map(Rollout::utility).sum::<f64>() / rollouts.len() as f64)
 }
 

@@ -3,8 +3,8 @@
 use laau_kkt::gradcheck::{EpisodePlace, Gradcheck, LayerPlace, ProblemPlace};
 use serde::Serialize;
 
-use crate::data::number;
 use crate::failure::Failure;
+use laau_core::four_digits;
 
 /// The columns of the table.
 pub(super) const HEADING: [&str; 9] = [
@@ -138,8 +138,8 @@ impl Tally {
         row.extend(match &self.worst {
             Some(worst) => [
                 format!("{:.1e} ({})", worst.relative_error, worst.place),
-                number(worst.derivative),
-                number(worst.difference),
+                four_digits(worst.derivative),
+                four_digits(worst.difference),
             ],
             None => ["-", "-", "-"].map(str::to_owned),
         });

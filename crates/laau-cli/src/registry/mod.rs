@@ -5,7 +5,7 @@ mod policies;
 mod problems;
 mod workloads;
 
-pub(crate) use self::fit::{POLICIES, Player, check_policy, fit, is_seeded, learned_spec, train_model};
-pub(crate) use self::policies::{check_model, learned, untuned};
-pub(crate) use self::problems::setting;
+pub(crate) use self::fit::{POLICIES, check_policy, fit, fitter, learned};
+pub(crate) use self::policies::{check_model, learned_policy, untuned};
+pub(crate) use self::problems::task;
 pub(crate) use self::workloads::{ProblemWorkload, workload};

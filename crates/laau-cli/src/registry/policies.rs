@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use laau_baselines::{
     CertaintyEquivalent, CrPursuit, DualDescent, DualDescentParameters, Equal, Mirror, Predictor, Rule,
-    Setting, Start, avg_lt,
+    Start, avg_lt,
 };
-use laau_core::{Policy, Query, Solutions, StepSolver as _, Unrolled};
+use laau_core::{Policy, Query, Solutions, StepSolver as _, Task, Unrolled};
 use laau_net::{Model, ModelSpec};
 
 use crate::failure::Failure;
@@ -59,15 +59,15 @@ pub(crate) struct UntunedPolicy {
 }
 
 /// The policy of a trained model.
-pub(crate) fn learned(setting: &Setting, model: Model) -> Result<Box<dyn Policy>, Failure> {
-    check_model(setting, &model.spec)?;
-    Ok(Box::new(Unrolled::new("laau", model, setting.solver.clone())?))
+pub(crate) fn learned_policy(task: &Task, model: Model) -> Result<Box<dyn Policy>, Failure> {
+    check_model(task, &model.spec)?;
+    Ok(Box::new(Unrolled::new("laau", model, task.solver.clone())?))
 }
 
 /// Refuses a model of another problem.
-pub(crate) fn check_model(setting: &Setting, spec: &ModelSpec) -> Result<(), Failure> {
-    spec.check_problem(&*setting.problem).map_err(|_| {
-        let (theirs, ours) = (spec.dimensions, setting.problem.dimensions());
+pub(crate) fn check_model(task: &Task, spec: &ModelSpec) -> Result<(), Failure> {
+    spec.check_problem(&*task.problem).map_err(|_| {
+        let (theirs, ours) = (spec.dimensions, task.problem.dimensions());
         let sizes = |d: laau_core::Dimensions| {
             format!(
                 "{} actions, {} budgets, context of {}",
@@ -79,7 +79,7 @@ pub(crate) fn check_model(setting: &Setting, spec: &ModelSpec) -> Result<(), Fai
                 "the model is for problem `{}` ({}), not for `{}` ({})",
                 spec.problem,
                 sizes(theirs),
-                setting.problem.name(),
+                task.problem.name(),
                 sizes(ours)
             ),
             format_args!("name the model's problem: --problem {}", spec.problem),
@@ -91,22 +91,22 @@ pub(crate) fn check_model(setting: &Setting, spec: &ModelSpec) -> Result<(), Fai
 pub(crate) fn untuned(
     name: &str,
     given: &[(String, Vec<f64>)],
-    setting: &Setting,
+    task: &Task,
     horizon: usize,
     budgets: &[f64],
 ) -> Result<UntunedPolicy, Failure> {
     let mut parameters = Parameters::read(name, given)?;
-    let dimensions = setting.problem.dimensions();
+    let dimensions = task.problem.dimensions();
     let policy: Box<dyn Policy> = match name {
-        "equal" => Box::new(Equal::new(setting)),
+        "equal" => Box::new(Equal::new(task)),
         "avg-lt" => {
             let multiplier = if let Some(multiplier) = parameters.get("multiplier") {
                 multiplier.to_vec()
             } else {
-                let mean = parameters.context(setting)?;
-                parameters.found("multiplier", share_price(setting, &mean, horizon, budgets)?)
+                let mean = parameters.context(task)?;
+                parameters.found("multiplier", share_price(task, &mean, horizon, budgets)?)
             };
-            Box::new(avg_lt(setting, multiplier)?)
+            Box::new(avg_lt(task, multiplier)?)
         }
         "dgd" | "mw" => {
             let mirror = if name == "dgd" {
@@ -119,20 +119,20 @@ pub(crate) fn untuned(
                 start: Start::Scaled(parameters.number("start", 1.0)?),
                 ..DualDescentParameters::default()
             };
-            Box::new(DualDescent::new(setting, mirror, stock)?)
+            Box::new(DualDescent::new(task, mirror, stock)?)
         }
         // On cloud workloads the smallest ratio that no episode runs out of budget with is 1.3 to 1.35.
-        "cr-pursuit" => Box::new(CrPursuit::new(setting, parameters.number("ratio", 1.35)?)?),
+        "cr-pursuit" => Box::new(CrPursuit::new(task, parameters.number("ratio", 1.35)?)?),
         "ce" => {
             let predictor = Predictor {
-                mean: parameters.context(setting)?,
+                mean: parameters.context(task)?,
                 smallest: vec![0.0; dimensions.context],
                 largest: vec![f64::MAX; dimensions.context],
                 rule: Rule::ShrunkMean {
                     strength: parameters.number("strength", 2.0)?,
                 },
             };
-            Box::new(CertaintyEquivalent::new(setting, predictor)?.into_policy(setting)?)
+            Box::new(CertaintyEquivalent::new(task, predictor)?.into_policy(task)?)
         }
         unknown => return Err(unknown_policy(unknown)),
     };
@@ -195,9 +195,9 @@ impl Parameters {
     }
 
     /// The mean context: one number per entry, or one for all.
-    fn context(&mut self, setting: &Setting) -> Result<Vec<f64>, Failure> {
+    fn context(&mut self, task: &Task) -> Result<Vec<f64>, Failure> {
         const NAME: &str = "mean-context";
-        let len = setting.problem.dimensions().context;
+        let len = task.problem.dimensions().context;
         let mean = match self.get(NAME) {
             None => self.found(NAME, vec![MEAN_CONTEXT; len]),
             Some([value]) => vec![*value; len],
@@ -209,9 +209,9 @@ impl Parameters {
                 ));
             }
         };
-        setting.problem.check_context(&mean).map_err(|error| {
+        task.problem.check_context(&mean).map_err(|error| {
             Failure::new(
-                format_args!("{mean:?} is no context of `{}`: {error}", setting.problem.name()),
+                format_args!("{mean:?} is no context of `{}`: {error}", task.problem.name()),
                 format_args!("give a typical context with --parameter {NAME}=…, one number per entry"),
             )
         })?;
@@ -220,21 +220,16 @@ impl Parameters {
 }
 
 /// The price of each budget when a step of this context has its equal share to spend.
-fn share_price(
-    setting: &Setting,
-    context: &[f64],
-    horizon: usize,
-    budgets: &[f64],
-) -> Result<Vec<f64>, Failure> {
-    let dimensions = setting.problem.dimensions();
+fn share_price(task: &Task, context: &[f64], horizon: usize, budgets: &[f64]) -> Result<Vec<f64>, Failure> {
+    let dimensions = task.problem.dimensions();
     let share: Vec<f64> = budgets.iter().map(|budget| budget / horizon as f64).collect();
     let mut solution = Solutions::new(dimensions, 1);
     let query = Query {
         context,
         multiplier: &vec![0.0; dimensions.budgets],
-        remaining: &share,
+        available: &share,
     };
-    setting.solver.clone().solve(query, solution.row_mut(0))?;
+    task.solver.clone().solve(query, solution.row_mut(0))?;
     Ok(solution.row(0).duals.to_vec())
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use laau_baselines::Setting;
+use laau_core::Task;
 use laau_core::problems::{LogUtility, PowerProvisioning, Trading, VmAllocation, WeightedFairness, Wireless};
 use laau_core::{Nearest, Problem, SmoothProblem};
 use laau_kkt::{FairnessLayer, InteriorPoint, Options};
@@ -25,7 +25,7 @@ const PROBLEMS: &[(&str, &[&str])] = &[
 ];
 
 /// The problem that the configuration names, a layer that solves it, and a projector if it has several actions.
-pub(crate) fn setting(config: &ProblemConfig) -> Result<Setting, Failure> {
+pub(crate) fn task(config: &ProblemConfig) -> Result<Task, Failure> {
     check_keys(config)?;
     let upper_or = |stock: &dyn Problem| config.upper.unwrap_or(stock.upper()[0]);
     let lower_or = |stock: &dyn Problem| config.lower.unwrap_or(stock.lower()[0]);
@@ -34,7 +34,7 @@ pub(crate) fn setting(config: &ProblemConfig) -> Result<Setting, Failure> {
             let stock = WeightedFairness::paper();
             let problem = Arc::new(WeightedFairness::new(lower_or(&stock), upper_or(&stock))?);
             let layer = Box::new(FairnessLayer::new(Arc::clone(&problem)));
-            return Ok(Setting::new(problem, layer));
+            return Ok(Task::new(problem, layer));
         }
         "log-utility" => Arc::new(log_utility(config)?),
         "vm-allocation" => {
@@ -72,13 +72,13 @@ pub(crate) fn setting(config: &ProblemConfig) -> Result<Setting, Failure> {
         unknown => return Err(unknown_problem(unknown)),
     };
     let layer = Box::new(InteriorPoint::new(Arc::clone(&problem), Options::default())?);
-    let setting = Setting::new(Arc::clone(&problem), layer);
+    let task = Task::new(Arc::clone(&problem), layer);
     if problem.dimensions().actions == 1 {
-        return Ok(setting);
+        return Ok(task);
     }
     let nearest = Arc::new(Nearest::new(problem));
     let projector = InteriorPoint::new(nearest, Options::default())?;
-    Ok(setting.with_projector(Box::new(projector))?)
+    Ok(task.with_projector(Box::new(projector))?)
 }
 
 /// Weights of actions that share one budget, unless a usage matrix says otherwise.
@@ -140,9 +140,9 @@ mod tests {
                 name: (*name).to_owned(),
                 ..ProblemConfig::default()
             };
-            let setting = setting(&config).map_err(|failure| failure.to_string()).unwrap();
-            assert_eq!(setting.problem.name(), *name);
-            assert_eq!(setting.solver.problem().name(), *name);
+            let task = task(&config).map_err(|failure| failure.to_string()).unwrap();
+            assert_eq!(task.problem.name(), *name);
+            assert_eq!(task.solver.problem().name(), *name);
         }
     }
 }

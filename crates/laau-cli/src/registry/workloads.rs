@@ -1,11 +1,13 @@
 //! Synthetic workloads by the problem's name.
 
-use laau_core::Episodes;
 use laau_core::problems::{LogUtility, PowerProvisioning};
-use laau_data::synthetic::{Fading, Generate, Law, Prices, Site, SyntheticSplit, VmJobs, Workload};
+use laau_core::{Episodes, Sets};
+use laau_data::synthetic::{
+    ContextProcess, Fading, GenerateOptions, Prices, Site, VmJobs, Workload, generate_sets,
+};
 use laau_data::{Error, Split};
 
-use super::problems::{log_utility, setting};
+use super::problems::{log_utility, task};
 use crate::config::ProblemConfig;
 use crate::failure::Failure;
 
@@ -22,7 +24,7 @@ enum Kind {
     /// The same for several.
     Weights(Workload, LogUtility),
     /// A law of its own.
-    Law(Box<dyn Law>),
+    ContextProcess(Box<dyn ContextProcess>),
 }
 
 /// The workload of a problem, with ranges of budgets and a scale of readings that may be given.
@@ -31,7 +33,7 @@ pub(crate) fn workload(
     ranges: Option<Vec<(f64, f64)>>,
     scale: Option<f64>,
 ) -> Result<ProblemWorkload, Failure> {
-    let dimensions = setting(problem)?.problem.dimensions();
+    let dimensions = task(problem)?.problem.dimensions();
     let name = problem.name.as_str();
     let cloud = Workload {
         scale: scale.unwrap_or(Workload::default().scale),
@@ -40,7 +42,7 @@ pub(crate) fn workload(
     let law = match name {
         "weighted-fairness" => Kind::Cloud(cloud),
         "log-utility" => Kind::Weights(cloud, log_utility(problem)?),
-        "vm-allocation" => Kind::Law(Box::new(VmJobs {
+        "vm-allocation" => Kind::ContextProcess(Box::new(VmJobs {
             resources: dimensions.actions,
             load: cloud,
             ..VmJobs::default()
@@ -51,14 +53,14 @@ pub(crate) fn workload(
                 "leave --scale out",
             ));
         }
-        "wireless" => Kind::Law(Box::new(Fading {
+        "wireless" => Kind::ContextProcess(Box::new(Fading {
             channels: dimensions.actions,
             ..Fading::default()
         })),
-        "trading" => Kind::Law(Box::new(Prices::default())),
+        "trading" => Kind::ContextProcess(Box::new(Prices::default())),
         "power" => {
             let stock = PowerProvisioning::two_loads();
-            Kind::Law(Box::new(Site {
+            Kind::ContextProcess(Box::new(Site {
                 loads: dimensions.actions,
                 most_load: problem.most_load.unwrap_or(stock.most_load()),
                 most_intensity: problem.most_intensity.unwrap_or(stock.most_intensity()),
@@ -74,7 +76,7 @@ pub(crate) fn workload(
     };
     let expected = match &law {
         Kind::Cloud(_) | Kind::Weights(..) => 1,
-        Kind::Law(law) => law.budgets().len(),
+        Kind::ContextProcess(law) => law.budgets().len(),
     };
     if let Some(found) = ranges.as_ref().map(Vec::len).filter(|found| *found != expected) {
         return Err(Failure::new(
@@ -87,15 +89,15 @@ pub(crate) fn workload(
 
 impl ProblemWorkload {
     /// Generates one set.
-    pub(crate) fn generate(&self, options: &Generate) -> Result<Episodes, Error> {
-        let with_budget = || Generate {
+    pub(crate) fn generate(&self, options: &GenerateOptions) -> Result<Episodes, Error> {
+        let with_budget = || GenerateOptions {
             budget: self.ranges.as_ref().map_or(options.budget, |ranges| ranges[0]),
             ..*options
         };
         match &self.law {
             Kind::Cloud(workload) => workload.generate(&with_budget()),
             Kind::Weights(workload, problem) => workload.generate_weights(problem, &with_budget()),
-            Kind::Law(law) => match &self.ranges {
+            Kind::ContextProcess(law) => match &self.ranges {
                 None => law.generate(options),
                 Some(ranges) => Rationed { law: &**law, ranges }.generate(options),
             },
@@ -103,18 +105,18 @@ impl ProblemWorkload {
     }
 
     /// Generates three sets that share no series.
-    pub(crate) fn generate_split(&self, split: Split, options: &Generate) -> Result<SyntheticSplit, Error> {
-        SyntheticSplit::of(split, options, |options| self.generate(options))
+    pub(crate) fn generate_split(&self, split: Split, options: &GenerateOptions) -> Result<Sets, Error> {
+        generate_sets(split, options, |options| self.generate(options))
     }
 }
 
 /// A law with other budgets.
 struct Rationed<'a> {
-    law: &'a dyn Law,
+    law: &'a dyn ContextProcess,
     ranges: &'a [(f64, f64)],
 }
 
-impl Law for Rationed<'_> {
+impl ContextProcess for Rationed<'_> {
     fn context_len(&self) -> usize {
         self.law.context_len()
     }

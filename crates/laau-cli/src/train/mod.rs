@@ -57,7 +57,7 @@ pub(crate) struct TrainArgs {
 /// Trains a model and writes it.
 pub(crate) fn run(arguments: &TrainArgs) -> Result<(), Failure> {
     let config = arguments.config.load()?;
-    let setting = registry::setting(&config.problem)?;
+    let task = registry::task(&config.problem)?;
     let settings = config.training.settings();
     let trainer = settings.clone().check()?;
     let files = Files::new(
@@ -66,13 +66,13 @@ pub(crate) fn run(arguments: &TrainArgs) -> Result<(), Failure> {
         arguments.log.as_deref(),
     );
     let checkpoint = files.checkpoint_to_resume(arguments.resume)?;
-    let [train, validation] = sets::read(&*setting.problem, [&arguments.train, &arguments.validation])?;
+    let [train, validation] = sets::read(&*task.problem, [&arguments.train, &arguments.validation])?;
     let (train, validation) = (&train.episodes, &validation.episodes);
-    let spec = config.model.spec(&*setting.problem, train.horizon())?;
+    let spec = config.model.spec(&*task.problem, train.horizon())?;
     if let Some(checkpoint) = &checkpoint {
         files.check_spec(checkpoint, &spec)?;
     }
-    let statistics = Statistics::fit(&spec, &mut setting.solver.clone(), train)?;
+    let statistics = Statistics::fit(&spec, &mut task.solver.clone(), train)?;
     let mut model = Model::new(spec, statistics, settings.seed)?;
     let mut log = files.open()?;
 
@@ -80,7 +80,7 @@ pub(crate) fn run(arguments: &TrainArgs) -> Result<(), Failure> {
     let asked = interrupt::watch()?;
     let mut watch = Watch::new(&settings, train.len(), arguments.quiet);
     let mut observer = (&*asked, (&mut watch, &mut log));
-    let layer = &*setting.solver;
+    let layer = &*task.solver;
     let resumed = checkpoint.is_some();
     let result = match checkpoint {
         None => trainer.run(&mut model, layer, train, Some(validation), &mut observer),

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use laau_net::{BatchProgress, EpochRecord, TrainObserver, Training};
 
-use crate::data::number;
 use crate::progress::Progress;
+use laau_core::four_digits;
 
 /// About so many lines are written where there is no bar.
 const LINES: usize = 10;
@@ -45,7 +45,7 @@ impl TrainObserver for Watch {
         ));
     }
 
-    fn woken(&mut self, bias: f64) {
+    fn bias_reset(&mut self, bias: f64) {
         self.progress.line(format_args!(
             "the drawn weights give prices that decide nothing: the outputs start from a bias of {bias}"
         ));
@@ -59,8 +59,8 @@ impl TrainObserver for Watch {
                 "epoch {} of {}, loss {}, validation utility {}",
                 batch.epoch + 1,
                 batch.epochs,
-                number(batch.loss),
-                number(utility)
+                four_digits(batch.loss),
+                four_digits(utility)
             ),
         );
     }
@@ -72,8 +72,8 @@ impl TrainObserver for Watch {
             self.progress.log(format_args!(
                 "epoch {done} of {}, loss {}, validation utility {}, {:.1} s",
                 self.epochs,
-                number(record.loss),
-                number(self.utility.unwrap_or(f64::NAN)),
+                four_digits(record.loss),
+                four_digits(self.utility.unwrap_or(f64::NAN)),
                 elapsed.as_secs_f64()
             ));
         }

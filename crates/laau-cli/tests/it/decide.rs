@@ -227,7 +227,7 @@ fn bad_arguments_are_told_with_a_hint() {
     );
     check(
         "decide --policy equal --budget 19.9 --horizon 20",
-        "error: budget 19.9 of resource 0 is below 20, the least that 20 steps use\n\
+        "error: budget 0 is 19.9, below 20, the least that 20 steps use\n\
          hint: a budget of at least 20 pays every step\n",
     );
     check(

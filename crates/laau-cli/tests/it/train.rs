@@ -299,7 +299,7 @@ fn bad_input_of_training_is_told() {
     );
     check(
         "train --train poor.csv --validation poor.csv -o m",
-        "error: poor.csv: episode 1: budget 1.5 of resource 0 is below 2, the least that 2 steps use\n\
+        "error: poor.csv: episode 1: budget 0 is 1.5, below 2, the least that 2 steps use\n\
          hint: a budget of at least 2 pays every step; raise it, or lower --lower\n",
     );
     check(

@@ -1,8 +1,10 @@
 use super::assert_dimensions;
 use crate::episode::Episodes;
+use crate::episode_run::EpisodeRun;
+use crate::error::Error;
 use crate::policy::Policy;
 use crate::problem::{Dimensions, Problem};
-use crate::rollout::{Progress, Rollout, rollout, rollout_all};
+use crate::rollout::{Rollout, rollout, rollout_all};
 
 /// Checks a policy on the given episodes and on hard ones made from them: never a violation or a failure, agents that
 /// do not disturb each other, the same answers at every call.
@@ -99,15 +101,18 @@ fn agents_do_not_disturb_each_other(problem: &dyn Problem, policy: &dyn Policy, 
             .actions
     });
     let mut agents = pair.map(|_| policy.begin());
-    let mut progress =
-        pair.map(|e| Progress::new(problem, e.horizon(), e.budgets()).expect("it was played before"));
+    let mut runs =
+        pair.map(|e| EpisodeRun::new(problem, e.horizon(), e.budgets()).expect("it was played before"));
     for step in 0..episodes.horizon() {
         for k in 0..2 {
             let mut action = problem.lower().to_vec();
-            progress[k]
-                .decide(pair[k].context(step), &mut *agents[k], &mut action)
-                .and_then(|()| progress[k].pay(&action))
-                .unwrap_or_else(|error| panic!("{}: step {step}: {error}", policy.name()));
+            let mut decide = || {
+                let step = runs[k].reveal(pair[k].context(step))?;
+                agents[k].decide(&step.observation(), &mut action)?;
+                step.pay(&action)?;
+                Ok(())
+            };
+            decide().unwrap_or_else(|error: Error| panic!("{}: step {step}: {error}", policy.name()));
             assert!(
                 action == alone[k][step * d..][..d],
                 "{}: two episodes at once give other actions than one after the other",

@@ -91,7 +91,7 @@ impl Sample {
         Query {
             context: &self.context,
             multiplier: &self.multiplier,
-            remaining: &self.remaining,
+            available: &self.remaining,
         }
     }
 
@@ -185,7 +185,7 @@ fn pullback_equals_differences(
             exactness,
             [
                 gradient.multipliers.clone(),
-                gradient.remaining.clone(),
+                gradient.available.clone(),
                 gradient.contexts.clone(),
             ],
         )
@@ -262,7 +262,7 @@ fn batches_equal_single_calls(solver: &mut dyn Differentiate, samples: &[Sample]
     let queries = Queries {
         contexts: &contexts,
         multipliers: &multipliers,
-        remaining: &remaining,
+        available: &remaining,
     };
     let mut together = Solutions::new(dimensions, samples.len());
     solver.solve_batch(queries, &mut together).expect("the sizes fit");
@@ -289,8 +289,8 @@ fn batches_equal_single_calls(solver: &mut dyn Differentiate, samples: &[Sample]
         );
         assert_close(
             "pullback_batch",
-            &gradients.remaining[row * m..][..m],
-            &gradient.remaining,
+            &gradients.available[row * m..][..m],
+            &gradient.available,
         );
     }
 }
@@ -322,7 +322,7 @@ fn closed_form_equals_the_solver(solver: &mut dyn Differentiate, samples: &[Samp
         let queries = Queries {
             contexts: &contexts,
             multipliers: &multipliers,
-            remaining: &remaining,
+            available: &remaining,
         };
         let steps = LinearSteps {
             actions,
@@ -358,7 +358,7 @@ fn closed_form_equals_the_solver(solver: &mut dyn Differentiate, samples: &[Samp
             slopes[0][0],
             slopes[1][0],
             gradient.multipliers[0],
-            gradient.remaining[0],
+            gradient.available[0],
         ];
         let found: Vec<f64> = tables.iter().map(|table| table[row]).collect();
         assert_close("linearise_batch", &found, &expected);
@@ -389,7 +389,7 @@ fn bad_queries_are_answered(solver: &mut dyn Differentiate, good: &Sample, dimen
     let short = Query {
         context: &good.context,
         multiplier: &good.multiplier,
-        remaining: &[],
+        available: &[],
     };
     let mut solution = Solutions::new(dimensions, 1);
     assert!(
@@ -409,7 +409,7 @@ fn bad_queries_are_answered(solver: &mut dyn Differentiate, good: &Sample, dimen
     let queries = Queries {
         contexts: &contexts,
         multipliers: &multipliers,
-        remaining: &remaining,
+        available: &remaining,
     };
     let mut together = Solutions::new(dimensions, rows);
     solver.solve_batch(queries, &mut together).expect("the sizes fit");
@@ -429,11 +429,11 @@ fn bad_queries_are_answered(solver: &mut dyn Differentiate, good: &Sample, dimen
         );
     };
     is_invalid(1, Input::Multiplier);
-    is_invalid(2, Input::Remaining);
+    is_invalid(2, Input::Available);
     is_invalid(3, Input::Multiplier);
     let status = together.row(4).status;
     assert!(
-        matches!(status, Status::Infeasible { resource: 0, shortfall } if shortfall > 0.0),
+        matches!(status, Status::Infeasible { budget: 0, shortfall } if shortfall > 0.0),
         "a budget that cannot pay gave: {status}"
     );
     assert!(
@@ -445,7 +445,7 @@ fn bad_queries_are_answered(solver: &mut dyn Differentiate, good: &Sample, dimen
     let queries = Queries {
         contexts: &contexts,
         multipliers: &multipliers,
-        remaining: &remaining,
+        available: &remaining,
     };
     solver.solve_batch(queries, &mut together).expect("the sizes fit");
     let status = together.row(1).status;
@@ -461,7 +461,7 @@ fn bad_queries_are_answered(solver: &mut dyn Differentiate, good: &Sample, dimen
     let finite = gradients
         .multipliers
         .iter()
-        .chain(&gradients.remaining)
+        .chain(&gradients.available)
         .all(|g| g.is_finite());
     assert!(finite, "the pullback of a bad query is not finite");
     assert!(

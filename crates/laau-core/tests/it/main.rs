@@ -1,6 +1,6 @@
 //! Integration tests of laau-core.
 
-mod dual;
+mod autodiff;
 mod ledger;
 mod problems;
 mod rollout;

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use laau_core::problems::{PowerProvisioning, WeightedFairness};
 use laau_core::{
-    Agent, Episode, Episodes, Error, Hindsight, Observation, Policy, PolicyReport, Problem, Progress,
+    Agent, Episode, EpisodeRun, Episodes, Error, Hindsight, Observation, Policy, PolicyReport, Problem,
     Projected, conformance, rollout, rollout_all, rollout_hindsight,
 };
 use rand::{RngExt, SeedableRng};
@@ -135,7 +135,7 @@ fn the_least_feasible_budget_is_enough_for_every_step() {
     let problem = WeightedFairness::new(0.1, 7.0).unwrap();
     let mut least = [0.0];
     problem.reserve(1000, &mut least);
-    assert!(Progress::new(&problem, 1000, &[least[0].next_down()]).is_err());
+    assert!(EpisodeRun::new(&problem, 1000, &[least[0].next_down()]).is_err());
     let set = Episodes::new(1000, 1, 1, vec![0.5; 1000], least.to_vec()).unwrap();
     let result = rollout(
         &problem,
@@ -149,72 +149,54 @@ fn the_least_feasible_budget_is_enough_for_every_step() {
 #[test]
 fn a_refused_context_or_action_leaves_the_step_open() {
     let problem = WeightedFairness::paper();
-    let mut progress = Progress::new(&problem, 2, &[10.0]).unwrap();
-    let policy = Projected::new(Greedy(1.0), fairness());
-    let mut agent = policy.begin();
-    let mut action = [0.0];
+    let mut run = EpisodeRun::new(&problem, 2, &[10.0]).unwrap();
     for bad in [&[f64::NAN][..], &[-0.5], &[], &[0.1, 0.2]] {
-        assert!(progress.decide(bad, &mut *agent, &mut action).is_err());
+        assert!(run.reveal(bad).is_err());
+        assert!(run.check(bad).is_err());
     }
-    progress.decide(&[0.2], &mut *agent, &mut action).unwrap();
-    for bad in [9.5, 41.0, 0.5, f64::NAN] {
-        assert!(progress.pay(&[bad]).is_err());
-        assert_eq!((progress.step(), progress.remaining()), (0, &[10.0][..]));
+    let mut step = run.reveal(&[0.2]).unwrap();
+    for bad in [&[9.5][..], &[41.0], &[0.5], &[f64::NAN], &[]] {
+        step = step.pay(bad).unwrap_err().step;
+        let seen = step.observation();
+        assert_eq!((seen.step, seen.remaining), (0, &[10.0][..]));
     }
-    assert!(progress.pay(&[]).is_err());
-    progress.pay(&action).unwrap();
-    assert_eq!((progress.step(), progress.last_usage()), (1, &action[..]));
+    assert_eq!(step.pay(&[9.0]).unwrap(), [9.0]);
+    assert_eq!((run.step(), run.remaining()), (1, &[1.0][..]));
 }
 
 #[test]
-fn a_payment_needs_a_context_of_its_own() {
+fn every_step_keeps_the_reserve_of_those_to_come() {
     let problem = WeightedFairness::paper();
-    let mut progress = Progress::new(&problem, 5, &[10.0]).unwrap();
-    let policy = Greedy(1.0);
-    let mut agent = policy.begin();
-    let mut action = [0.0];
-    assert_eq!(progress.pay(&[1.0]), Err(Error::NoContext { step: 0 }));
-    progress.decide(&[0.2], &mut *agent, &mut action).unwrap();
-    progress.pay(&[6.0]).unwrap();
-    for _ in 0..2 {
-        assert_eq!(progress.pay(&[4.0]), Err(Error::NoContext { step: 1 }));
-        assert_eq!((progress.step(), progress.remaining()), (1, &[4.0][..]));
+    let mut run = EpisodeRun::new(&problem, 5, &[10.0]).unwrap();
+    run.reveal(&[0.2]).unwrap().pay(&[6.0]).unwrap();
+    let error = run.reveal(&[0.2]).unwrap().pay(&[4.0]).unwrap_err().error;
+    let refused = Error::Overspend {
+        budget: 0,
+        asked: 4.0,
+        available: 1.0,
+    };
+    assert_eq!(error, refused);
+    // A step that was revealed and not paid is revealed anew.
+    for _ in 1..5 {
+        run.reveal(&[0.7]).unwrap();
+        let step = run.reveal(&[0.2]).unwrap();
+        assert_eq!(step.observation().context(), [0.2]);
+        step.pay(&[1.0]).unwrap();
     }
-    // A context that is refused reveals nothing; an agent that fails has seen its context.
-    assert!(progress.decide(&[-1.0], &mut *agent, &mut action).is_err());
-    assert_eq!(progress.pay(&[1.0]), Err(Error::NoContext { step: 1 }));
-    let failing = Greedy(f64::NAN);
-    assert!(
-        progress
-            .decide(&[0.2], &mut *failing.begin(), &mut action)
-            .is_err()
-    );
-    progress.pay(&[1.0]).unwrap();
-    for _ in 2..5 {
-        progress.decide(&[0.2], &mut *agent, &mut action).unwrap();
-        progress.pay(&[1.0]).unwrap();
-    }
-    let over = Err(Error::EpisodeOver { horizon: 5 });
-    assert_eq!(progress.pay(&[1.0]), over);
-    assert_eq!(progress.decide(&[0.2], &mut *agent, &mut action), over);
-    assert_eq!(progress.remaining(), [0.0]);
+    assert_eq!(run.remaining(), [0.0]);
+    assert_eq!(run.reveal(&[0.2]).err(), Some(Error::EpisodeOver { horizon: 5 }));
 }
 
 #[test]
 fn a_horizon_may_be_a_mere_upper_bound() {
     let problem = WeightedFairness::paper();
     let least = 2f64.powi(53);
-    assert!(Progress::new(&problem, 1 << 53, &[least.next_down()]).is_err());
-    let mut progress = Progress::new(&problem, 1 << 53, &[least + 2.0]).unwrap();
-    let policy = Greedy(1.0);
-    let mut agent = policy.begin();
-    let mut action = [0.0];
-    progress.decide(&[0.2], &mut *agent, &mut action).unwrap();
-    assert!(progress.pay(&[3.0_f64.next_up()]).is_err());
-    progress.pay(&[3.0]).unwrap();
-    progress.decide(&[0.2], &mut *agent, &mut action).unwrap();
-    assert!(progress.pay(&[1.0_f64.next_up()]).is_err());
-    progress.pay(&[1.0]).unwrap();
+    assert!(EpisodeRun::new(&problem, 1 << 53, &[least.next_down()]).is_err());
+    let mut run = EpisodeRun::new(&problem, 1 << 53, &[least + 2.0]).unwrap();
+    for most in [3.0_f64, 1.0] {
+        let refused = run.reveal(&[0.2]).unwrap().pay(&[most.next_up()]).unwrap_err();
+        refused.step.pay(&[most]).unwrap();
+    }
 }
 
 #[test]
@@ -266,7 +248,7 @@ fn the_least_budget_of_any_lower_bound_and_horizon_is_used_up_to_the_last_bit() 
         let problem = WeightedFairness::new(lower, 7.0).unwrap();
         let mut least = [0.0];
         problem.reserve(horizon, &mut least);
-        let refused = Progress::new(&problem, horizon, &[least[0].next_down()]);
+        let refused = EpisodeRun::new(&problem, horizon, &[least[0].next_down()]);
         assert!(matches!(refused, Err(Error::BudgetTooSmall { least: l, .. }) if l == least[0]));
         let budgets = [least[0] * 1.5];
         let contexts = vec![0.5; horizon];

@@ -27,7 +27,7 @@ fn an_action_short_of_the_tolerance_is_played_and_one_of_an_infeasible_layer_is_
         (Status::NotConverged { iterations, residual }, 2.0, 0),
         (
             Status::Infeasible {
-                resource: 0,
+                budget: 0,
                 shortfall: 1.0,
             },
             1.0,

@@ -1,6 +1,6 @@
 //! Readings to episodes: which VM and which time each step reads.
 
-use laau_core::Episodes;
+use laau_core::{Episodes, Sets};
 use rayon::prelude::*;
 
 use super::Workload;
@@ -35,14 +35,14 @@ impl Part {
 /// |---|---|---|---|
 /// | `horizon` | 20 | steps of an episode | ≥ 1 |
 /// | `episodes` | 5000 | number of episodes | ≥ 1 |
-/// | `budget` | (10, 15) | of a [`Workload`]: each budget is uniform on `[lo · horizon, hi · horizon)`; a [`super::Law`] has ranges of its own | 0 ≤ lo ≤ hi |
+/// | `budget` | (10, 15) | of a [`Workload`]: each budget is uniform on `[lo · horizon, hi · horizon)`; a [`super::ContextProcess`] has ranges of its own | 0 ≤ lo ≤ hi |
 /// | `seed` | 0 | of VMs, readings and budgets | any |
 /// | `construction` | consecutive | what an episode is | |
 /// | `part` | train | the set; parts share no VM | |
 /// | `episodes_per_vm` | 1 | episodes' worth of readings from each VM (or other series) | ≥ 1 |
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Generate {
+pub struct GenerateOptions {
     /// Steps of an episode.
     pub horizon: usize,
     /// Number of episodes.
@@ -59,7 +59,7 @@ pub struct Generate {
     pub episodes_per_vm: usize,
 }
 
-impl Default for Generate {
+impl Default for GenerateOptions {
     fn default() -> Self {
         Self {
             horizon: 20,
@@ -73,40 +73,27 @@ impl Default for Generate {
     }
 }
 
-/// Three sets of episodes that share no VM.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SyntheticSplit {
-    /// For training.
-    pub train: Episodes,
-    /// For choosing between trained policies.
-    pub validation: Episodes,
-    /// For the figures.
-    pub test: Episodes,
-}
-
-impl SyntheticSplit {
-    /// The three sets, each by `generate`; `options` gives all but their parts and sizes.
-    ///
-    /// # Errors
-    /// The first one of `generate`.
-    pub fn of(
-        split: Split,
-        options: &Generate,
-        generate: impl Fn(&Generate) -> Result<Episodes, Error>,
-    ) -> Result<Self, Error> {
-        let set = |part, episodes| {
-            generate(&Generate {
-                episodes,
-                part,
-                ..*options
-            })
-        };
-        Ok(Self {
-            train: set(Part::Train, split.train)?,
-            validation: set(Part::Validation, split.validation)?,
-            test: set(Part::Test, split.test)?,
+/// Three sets of episodes that share no series, each by `generate`; `options` gives all but their parts and sizes.
+///
+/// # Errors
+/// The first one of `generate`.
+pub fn generate_sets(
+    split: Split,
+    options: &GenerateOptions,
+    generate: impl Fn(&GenerateOptions) -> Result<Episodes, Error>,
+) -> Result<Sets, Error> {
+    let set = |part, episodes| {
+        generate(&GenerateOptions {
+            episodes,
+            part,
+            ..*options
         })
-    }
+    };
+    Ok(Sets {
+        train: set(Part::Train, split.train)?,
+        validation: set(Part::Validation, split.validation)?,
+        test: set(Part::Test, split.test)?,
+    })
 }
 
 impl Workload {
@@ -119,10 +106,10 @@ impl Workload {
     ///
     /// # Errors
     /// [`Error::Invalid`] for a parameter or option outside its range.
-    pub fn generate(&self, options: &Generate) -> Result<Episodes, Error> {
+    pub fn generate(&self, options: &GenerateOptions) -> Result<Episodes, Error> {
         self.validate()?;
         check(options)?;
-        let Generate { horizon, seed, .. } = *options;
+        let GenerateOptions { horizon, seed, .. } = *options;
         let contexts = series_to_contexts(1, options, |vm, len| self.readings(seed, vm, len));
         let budgets = draw_budgets(options, &[options.budget]);
         Ok(Episodes::new(horizon, 1, 1, contexts, budgets)?)
@@ -133,8 +120,8 @@ impl Workload {
     ///
     /// # Errors
     /// As [`Workload::generate`].
-    pub fn generate_split(&self, split: Split, options: &Generate) -> Result<SyntheticSplit, Error> {
-        SyntheticSplit::of(split, options, |options| self.generate(options))
+    pub fn generate_split(&self, split: Split, options: &GenerateOptions) -> Result<Sets, Error> {
+        generate_sets(split, options, |options| self.generate(options))
     }
 
     /// The first readings of one VM, without a check of the parameters.
@@ -147,10 +134,10 @@ impl Workload {
 /// The contexts of all episodes, of `width` entries each, from series without end: `series(number, steps)`.
 pub(super) fn series_to_contexts(
     width: usize,
-    options: &Generate,
+    options: &GenerateOptions,
     series: impl Fn(u64, usize) -> Vec<f64> + Sync,
 ) -> Vec<f64> {
-    let Generate {
+    let GenerateOptions {
         horizon, episodes, ..
     } = *options;
     let count = episodes.div_ceil(options.episodes_per_vm);
@@ -178,7 +165,7 @@ pub(super) fn table(part: Part, count: usize, series: impl Fn(u64) -> Vec<f64> +
 }
 
 /// Deals the series of each time, in a random order, into episodes.
-fn deal(table: &[Vec<f64>], width: usize, options: &Generate) -> Vec<f64> {
+fn deal(table: &[Vec<f64>], width: usize, options: &GenerateOptions) -> Vec<f64> {
     let wanted = options.episodes * options.horizon * width;
     let dealt_at_once = table.len() / options.horizon * options.horizon;
     let mut contexts = Vec::with_capacity(wanted + dealt_at_once * width);
@@ -200,7 +187,7 @@ fn deal(table: &[Vec<f64>], width: usize, options: &Generate) -> Vec<f64> {
 }
 
 /// Draws the budgets of all episodes, each uniform between its bounds per step, times the horizon.
-pub(super) fn draw_budgets(options: &Generate, ranges: &[(f64, f64)]) -> Vec<f64> {
+pub(super) fn draw_budgets(options: &GenerateOptions, ranges: &[(f64, f64)]) -> Vec<f64> {
     let mut generator = stream(options.seed, Purpose::Budgets, options.part.numbered(0));
     (0..options.episodes)
         .flat_map(|_| ranges)
@@ -208,7 +195,7 @@ pub(super) fn draw_budgets(options: &Generate, ranges: &[(f64, f64)]) -> Vec<f64
         .collect()
 }
 
-pub(super) fn check(options: &Generate) -> Result<(), Error> {
+pub(super) fn check(options: &GenerateOptions) -> Result<(), Error> {
     for (what, count) in [
         ("horizon", options.horizon),
         ("number of episodes", options.episodes),
@@ -240,13 +227,13 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    fn small(construction: Construction) -> Generate {
-        Generate {
+    fn small(construction: Construction) -> GenerateOptions {
+        GenerateOptions {
             horizon: 5,
             episodes: 47,
             construction,
             episodes_per_vm: 4,
-            ..Generate::default()
+            ..GenerateOptions::default()
         }
     }
 
@@ -286,7 +273,7 @@ mod tests {
 
     #[test]
     fn more_steps_than_vms_bring_more_vms() {
-        let options = Generate {
+        let options = GenerateOptions {
             horizon: 30,
             episodes: 3,
             ..small(Construction::Interleaved)
@@ -297,11 +284,11 @@ mod tests {
 
     #[test]
     fn budgets_are_uniform_between_their_bounds() {
-        let options = Generate {
+        let options = GenerateOptions {
             episodes: 20_000,
             horizon: 2,
             episodes_per_vm: 1000,
-            ..Generate::default()
+            ..GenerateOptions::default()
         };
         let episodes = Workload::default().generate(&options).unwrap();
         let mut per_step: Vec<f64> = episodes.budgets().iter().map(|budget| budget / 2.0).collect();
@@ -372,7 +359,7 @@ mod tests {
         let options = small(Construction::Consecutive);
         let few = Workload::default().generate(&options).unwrap();
         let many = Workload::default()
-            .generate(&Generate {
+            .generate(&GenerateOptions {
                 episodes: 90,
                 ..options
             })
@@ -382,34 +369,34 @@ mod tests {
 
     #[test]
     fn bad_options_are_refused_with_a_word() {
-        let check_error = |options: Generate, expected: &str| {
+        let check_error = |options: GenerateOptions, expected: &str| {
             let error = Workload::default().generate(&options).unwrap_err();
             assert_eq!(error.to_string(), expected);
         };
-        let options = Generate::default();
+        let options = GenerateOptions::default();
         check_error(
-            Generate {
+            GenerateOptions {
                 horizon: 0,
                 ..options
             },
             "invalid horizon: expected at least 1, found 0",
         );
         check_error(
-            Generate {
+            GenerateOptions {
                 episodes: 0,
                 ..options
             },
             "invalid number of episodes: expected at least 1, found 0",
         );
         check_error(
-            Generate {
+            GenerateOptions {
                 budget: (15.0, 10.0),
                 ..options
             },
             "invalid greatest budget per step: expected a finite value, at least the least budget, found 10",
         );
         check_error(
-            Generate {
+            GenerateOptions {
                 budget: (f64::NAN, 10.0),
                 ..options
             },

@@ -1,6 +1,6 @@
 //! Fading channels, for `laau_core::problems::Wireless`.
 
-use super::Law;
+use super::ContextProcess;
 use super::vm::Autoregression;
 use crate::error::{Error, expect};
 use crate::random::{Purpose, normal, stream, uniform};
@@ -74,7 +74,7 @@ impl Default for Fading {
     }
 }
 
-impl Law for Fading {
+impl ContextProcess for Fading {
     fn context_len(&self) -> usize {
         self.channels + 1
     }

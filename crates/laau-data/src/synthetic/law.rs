@@ -1,9 +1,9 @@
 //! Laws of contexts for problems of any kind, and how they become episodes.
 
-use laau_core::Episodes;
+use laau_core::{Episodes, Sets};
 
 use super::episodes::{check, check_range, draw_budgets, series_to_contexts};
-use super::{Generate, SyntheticSplit};
+use super::{GenerateOptions, generate_sets};
 use crate::error::Error;
 use crate::options::Split;
 
@@ -11,7 +11,7 @@ use crate::options::Split;
 ///
 /// *Consecutive* episodes are successive steps of one series. *Interleaved* ones deal the series of each time, in a random
 /// order, into episodes, so that each step of an episode meets another series.
-pub trait Law: Send + Sync {
+pub trait ContextProcess: Send + Sync {
     /// Entries of a context.
     fn context_len(&self) -> usize;
 
@@ -27,11 +27,11 @@ pub trait Law: Send + Sync {
     /// The contexts of the first `len` steps of one series, one after the other. The parameters have been checked.
     fn series(&self, seed: u64, series: u64, len: usize) -> Vec<f64>;
 
-    /// Generates episodes; [`Generate::budget`] is not used. The same bits for a seed, whatever the number of threads.
+    /// Generates episodes; [`GenerateOptions::budget`] is not used. The same bits for a seed, whatever the number of threads.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a parameter or option outside its range.
-    fn generate(&self, options: &Generate) -> Result<Episodes, Error> {
+    fn generate(&self, options: &GenerateOptions) -> Result<Episodes, Error> {
         self.validate()?;
         check(options)?;
         let ranges = self.budgets();
@@ -52,9 +52,9 @@ pub trait Law: Send + Sync {
     /// Generates three sets that share no series; a set does not depend on the sizes of the others.
     ///
     /// # Errors
-    /// As [`Law::generate`].
-    fn generate_split(&self, split: Split, options: &Generate) -> Result<SyntheticSplit, Error> {
-        SyntheticSplit::of(split, options, |options| self.generate(options))
+    /// As [`ContextProcess::generate`].
+    fn generate_split(&self, split: Split, options: &GenerateOptions) -> Result<Sets, Error> {
+        generate_sets(split, options, |options| self.generate(options))
     }
 }
 
@@ -65,7 +65,7 @@ pub(super) mod tests {
 
     /// Column `entry` of the contexts of some series, one row per series.
     pub(in crate::synthetic) fn column(
-        law: &dyn Law,
+        law: &dyn ContextProcess,
         entry: usize,
         series: u64,
         len: usize,
@@ -109,20 +109,24 @@ pub(super) mod tests {
     }
 
     /// Checks what holds for every law, and that its bits are those it always had.
-    pub(in crate::synthetic) fn check_law(law: &dyn Law, problem: &dyn laau_core::Problem, pinned: u64) {
+    pub(in crate::synthetic) fn check_law(
+        law: &dyn ContextProcess,
+        problem: &dyn laau_core::Problem,
+        pinned: u64,
+    ) {
         let bits = |episodes: &Episodes| -> Vec<u64> {
             let values = episodes.contexts().iter().chain(episodes.budgets());
             values.map(|value| value.to_bits()).collect()
         };
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
         for construction in [Construction::Consecutive, Construction::Interleaved] {
-            let options = Generate {
+            let options = GenerateOptions {
                 horizon: 6,
                 episodes: 50,
                 construction,
                 episodes_per_vm: 4,
                 seed: 3,
-                ..Generate::default()
+                ..GenerateOptions::default()
             };
             let episodes = law.generate(&options).unwrap();
             assert_eq!((episodes.len(), episodes.horizon()), (50, 6));
@@ -136,7 +140,7 @@ pub(super) mod tests {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
             let again = pool.install(|| law.generate(&options).unwrap());
             assert_eq!(bits(&again), bits(&episodes));
-            let other = law.generate(&Generate { seed: 4, ..options }).unwrap();
+            let other = law.generate(&GenerateOptions { seed: 4, ..options }).unwrap();
             assert_ne!(bits(&other), bits(&episodes));
             // FNV-1a over the bits.
             for byte in bits(&episodes).iter().flat_map(|bits| bits.to_le_bytes()) {
@@ -161,8 +165,8 @@ pub(super) mod tests {
     }
 
     /// Checks that a parameter is refused with these words.
-    pub(in crate::synthetic) fn check_refused(law: &dyn Law, expected: &str) {
-        let error = law.generate(&Generate::default()).unwrap_err();
+    pub(in crate::synthetic) fn check_refused(law: &dyn ContextProcess, expected: &str) {
+        let error = law.generate(&GenerateOptions::default()).unwrap_err();
         assert_eq!(error.to_string(), expected);
     }
 }

@@ -4,7 +4,7 @@ use laau_core::problems::LogUtility;
 use laau_core::{Dimensions, Episodes, Problem};
 
 use super::episodes::{check, draw_budgets};
-use super::{Generate, Workload};
+use super::{GenerateOptions, Workload};
 use crate::error::{Error, expect};
 use crate::options::Construction;
 use crate::random::{Purpose, below, stream, uniform};
@@ -56,7 +56,7 @@ impl Workload {
     pub fn generate_log_utility(
         &self,
         problem: &LogUtilityOptions,
-        options: &Generate,
+        options: &GenerateOptions,
     ) -> Result<(LogUtility, Episodes), Error> {
         check(options)?;
         let &LogUtilityOptions {
@@ -85,7 +85,11 @@ impl Workload {
     ///
     /// # Errors
     /// [`Error::Invalid`] for an option outside its range.
-    pub fn generate_weights(&self, problem: &LogUtility, options: &Generate) -> Result<Episodes, Error> {
+    pub fn generate_weights(
+        &self,
+        problem: &LogUtility,
+        options: &GenerateOptions,
+    ) -> Result<Episodes, Error> {
         check(options)?;
         let Dimensions { actions, budgets, .. } = problem.dimensions();
         let (low, high) = options.budget;
@@ -105,10 +109,10 @@ impl Workload {
     }
 
     /// The weights, episode × step × action.
-    fn weights(&self, actions: usize, options: &Generate) -> Result<Vec<f64>, Error> {
+    fn weights(&self, actions: usize, options: &GenerateOptions) -> Result<Vec<f64>, Error> {
         if options.construction == Construction::Interleaved {
             // The VMs that a long episode meets one after the other come `actions` at a time.
-            let long = self.generate(&Generate {
+            let long = self.generate(&GenerateOptions {
                 horizon: options.horizon * actions,
                 ..*options
             })?;
@@ -116,7 +120,7 @@ impl Workload {
         }
         // Each action has a run of episodes, hence VMs, of its own.
         let run = options.episodes.div_ceil(options.episodes_per_vm) * options.episodes_per_vm;
-        let scalar = self.generate(&Generate {
+        let scalar = self.generate(&GenerateOptions {
             episodes: run * actions,
             ..*options
         })?;
@@ -164,13 +168,13 @@ fn usage_matrix(problem: &LogUtilityOptions, seed: u64) -> Vec<f64> {
 mod tests {
     use super::*;
 
-    fn options(construction: Construction) -> Generate {
-        Generate {
+    fn options(construction: Construction) -> GenerateOptions {
+        GenerateOptions {
             horizon: 6,
             episodes: 25,
             construction,
             episodes_per_vm: 10,
-            ..Generate::default()
+            ..GenerateOptions::default()
         }
     }
 
@@ -207,7 +211,7 @@ mod tests {
     #[test]
     fn the_problem_is_the_same_for_all_parts_and_the_episodes_are_not() {
         let part = |part| {
-            let options = Generate {
+            let options = GenerateOptions {
                 part,
                 ..options(Construction::Consecutive)
             };
@@ -240,7 +244,7 @@ mod tests {
     fn bad_sizes_are_refused_with_a_word() {
         let check = |sizes: LogUtilityOptions, expected: &str| {
             let error = Workload::default()
-                .generate_log_utility(&sizes, &Generate::default())
+                .generate_log_utility(&sizes, &GenerateOptions::default())
                 .unwrap_err();
             assert_eq!(error.to_string(), expected);
         };

@@ -77,7 +77,7 @@
 //!
 //! # Other problems
 //!
-//! A [`Law`] makes episodes for a problem of another kind; parameters and budgets were chosen from the problem's formula
+//! A [`ContextProcess`] makes episodes for a problem of another kind; parameters and budgets were chosen from the problem's formula
 //! alone, before any policy was run on them, and are pinned by a test.
 //!
 //! | law | for `laau_core::problems::` | contexts |
@@ -99,9 +99,9 @@ mod vm_jobs;
 
 use crate::error::{Error, expect};
 
-pub use episodes::{Generate, Part, SyntheticSplit};
+pub use episodes::{GenerateOptions, Part, generate_sets};
 pub use fading::Fading;
-pub use law::Law;
+pub use law::ContextProcess;
 pub use log_utility::LogUtilityOptions;
 pub use prices::Prices;
 pub use site::Site;
@@ -368,10 +368,10 @@ mod tests {
             (Construction::Consecutive, 0xa8a3_f448_c891_75dd),
             (Construction::Interleaved, 0xb3dc_0620_d844_ace1),
         ] {
-            let options = Generate {
+            let options = GenerateOptions {
                 construction,
                 episodes: 500,
-                ..Generate::default()
+                ..GenerateOptions::default()
             };
             let episodes = workload.generate(&options).unwrap();
             let values = episodes.contexts().iter().chain(episodes.budgets());
@@ -415,7 +415,10 @@ mod tests {
             let error = workload.series(0, 0, 1).unwrap_err().to_string();
             assert_eq!(error, expected);
             assert_eq!(
-                workload.generate(&Generate::default()).unwrap_err().to_string(),
+                workload
+                    .generate(&GenerateOptions::default())
+                    .unwrap_err()
+                    .to_string(),
                 expected
             );
         };

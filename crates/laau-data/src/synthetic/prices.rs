@@ -1,6 +1,6 @@
 //! Prices of a market, for `laau_core::problems::Trading`.
 
-use super::Law;
+use super::ContextProcess;
 use crate::error::{Error, expect};
 use crate::random::{Purpose, normal, stream, uniform};
 
@@ -46,7 +46,7 @@ impl Default for Prices {
     }
 }
 
-impl Law for Prices {
+impl ContextProcess for Prices {
     fn context_len(&self) -> usize {
         1
     }

@@ -2,7 +2,7 @@
 
 use std::f64::consts::TAU;
 
-use super::Law;
+use super::ContextProcess;
 use super::vm::Autoregression;
 use crate::error::{Error, expect};
 use crate::random::{Purpose, normal, stream, uniform};
@@ -87,7 +87,7 @@ impl Default for Site {
 /// How the loads but the first swing, as a share of the first one's.
 const BATCH_SWING: f64 = -0.3;
 
-impl Law for Site {
+impl ContextProcess for Site {
     fn context_len(&self) -> usize {
         self.loads + 1
     }

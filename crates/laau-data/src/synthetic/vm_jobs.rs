@@ -3,7 +3,7 @@
 use rand_chacha::ChaCha8Rng;
 
 use super::vm::Autoregression;
-use super::{Law, Workload};
+use super::{ContextProcess, Workload};
 use crate::error::{Error, expect};
 use crate::random::{Purpose, normal, stream, uniform};
 
@@ -82,7 +82,7 @@ impl VmJobs {
     }
 }
 
-impl Law for VmJobs {
+impl ContextProcess for VmJobs {
     fn context_len(&self) -> usize {
         self.resources + 1
     }

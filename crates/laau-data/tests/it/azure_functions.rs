@@ -77,7 +77,7 @@ fn a_window_spans_days_and_joins_durations_and_memory() {
     // f has 2880 minutes and 2 windows, g has 1440 and 1: either order of the series gives f to one set, g to the other
     assert_eq!(imported.report.trace.readings, 4320);
     assert_eq!((imported.report.available, imported.report.unused), (3, 1320));
-    let of_f = [&imported.train, &imported.test]
+    let of_f = [&imported.sets.train, &imported.sets.test]
         .into_iter()
         .find(|set| set.get(0).context(0)[1] == 0.5)
         .unwrap();
@@ -141,7 +141,7 @@ fn interleaved_episodes_take_the_functions_of_one_minute() {
     )
     .unwrap();
     assert_eq!(imported.report.series, [2, 0, 2]);
-    for set in [&imported.train, &imported.test] {
+    for set in [&imported.sets.train, &imported.sets.test] {
         let mut minutes: Vec<f64> = Vec::new();
         for episode in set.iter() {
             assert_eq!(episode.context(0), episode.context(1));

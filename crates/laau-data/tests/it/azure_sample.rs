@@ -50,10 +50,15 @@ fn the_real_sample_has_the_statistics_that_its_source_tells() {
         };
         let imported = import(&trace, &options).unwrap();
         println!("{}", serde_json::to_string_pretty(&imported.report).unwrap());
-        println!("{:?}", inspect_episodes(&imported.train).contexts);
-        let sizes = [&imported.train, &imported.validation, &imported.test].map(laau_core::Episodes::len);
+        println!("{:?}", inspect_episodes(&imported.sets.train).contexts);
+        let sizes = [
+            &imported.sets.train,
+            &imported.sets.validation,
+            &imported.sets.test,
+        ]
+        .map(laau_core::Episodes::len);
         assert_eq!(sizes, [5000, 1000, 2000]);
-        assert_eq!(imported.train.horizon(), 20);
+        assert_eq!(imported.sets.train.horizon(), 20);
         // 8004 readings of a machine are 400 windows; of 62 and 25 machines, three and one episodes can be made at each
         // time, and 13 machines go on at the next
         assert_eq!(imported.report.series, [62, 13, 25]);

@@ -112,7 +112,7 @@ fn budgets_are_uniform_per_step_and_seeded() {
             seed,
             ..options(1, 80)
         };
-        import(&open(paths.clone()), &options).unwrap().train
+        import(&open(paths.clone()), &options).unwrap().sets.train
     };
     let first = draw(0);
     let (mut least, mut greatest) = (f64::INFINITY, 0.0f64);
@@ -199,16 +199,20 @@ fn no_series_is_in_two_sets() {
             machines.dedup();
             machines
         };
-        let mut all = [&imported.train, &imported.validation, &imported.test]
-            .map(machines)
-            .concat();
+        let mut all = [
+            &imported.sets.train,
+            &imported.sets.validation,
+            &imported.sets.test,
+        ]
+        .map(machines)
+        .concat();
         all.sort_unstable();
         assert_eq!(all, [0, 1, 2, 3], "seed {seed}");
         assert_eq!(
             [
-                imported.train.len(),
-                imported.validation.len(),
-                imported.test.len()
+                imported.sets.train.len(),
+                imported.sets.validation.len(),
+                imported.sets.test.len()
             ],
             split.sizes()
         );
@@ -226,7 +230,7 @@ fn normalisations_and_the_floor() {
             ..options(4, 1)
         };
         let imported = import(&open(paths.clone()), &options).unwrap();
-        (imported.train.contexts().to_vec(), imported.report.floored)
+        (imported.sets.train.contexts().to_vec(), imported.report.floored)
     };
     assert_eq!(with(Normalisation::Percent, 0.0), (vec![0.2, 0.0, 0.5, 0.4], 0));
     assert_eq!(
@@ -257,7 +261,7 @@ fn another_reading_of_the_row_can_be_the_context() {
     })
     .unwrap();
     let imported = import(&trace, &options(2, 1)).unwrap();
-    assert_eq!(imported.train.contexts(), [0.01, 0.0125]);
+    assert_eq!(imported.sets.train.contexts(), [0.01, 0.0125]);
 }
 
 #[test]
@@ -279,7 +283,12 @@ fn the_table_of_machines_filters_and_adds_contexts() {
     })
     .unwrap();
     let imported = import(&trace, &options(2, 2)).unwrap();
-    let mut contexts: Vec<Vec<f64>> = imported.train.iter().map(|e| e.contexts().to_vec()).collect();
+    let mut contexts: Vec<Vec<f64>> = imported
+        .sets
+        .train
+        .iter()
+        .map(|e| e.contexts().to_vec())
+        .collect();
     contexts.sort_by(|a, b| a.partial_cmp(b).unwrap());
     // the open buckets count as 48 cores and 128 GB, the greatest of the table
     assert_eq!(
@@ -316,7 +325,7 @@ fn interleaved_episodes_line_up_the_readings_of_each_set() {
         )
         .unwrap();
         let mut all = Vec::new();
-        for episode in [&imported.train, &imported.test]
+        for episode in [&imported.sets.train, &imported.sets.test]
             .into_iter()
             .flat_map(laau_core::Episodes::iter)
         {
@@ -355,7 +364,7 @@ fn interleaved_episodes_are_of_one_time_if_the_series_suffice() {
     .unwrap();
     assert_eq!((imported.report.available, imported.report.unused), (20, 20));
     let mut orders = Vec::new();
-    for episode in imported.train.iter() {
+    for episode in imported.sets.train.iter() {
         let readings: Vec<usize> = episode.contexts().iter().map(|c| number(*c)).collect();
         assert!(
             readings.iter().all(|r| r % 20 == readings[0] % 20),

@@ -155,7 +155,7 @@ fn percents_out_of_range_are_refused_or_clamped_and_counted() {
         ..options()
     };
     let imported = import(&trace, &clamp).unwrap();
-    assert_eq!(imported.train.contexts(), [0.0, 1.0]);
+    assert_eq!(imported.sets.train.contexts(), [0.0, 1.0]);
     assert_eq!(imported.report.trace.clamped, 2);
 }
 

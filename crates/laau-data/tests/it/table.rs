@@ -22,7 +22,12 @@ fn options() -> EpisodeOptions {
 
 fn contexts(options: TableOptions) -> Vec<Vec<f64>> {
     let imported = import(&Table::open(options).unwrap(), &self::options()).unwrap();
-    let mut contexts: Vec<_> = imported.train.iter().map(|e| e.contexts().to_vec()).collect();
+    let mut contexts: Vec<_> = imported
+        .sets
+        .train
+        .iter()
+        .map(|e| e.contexts().to_vec())
+        .collect();
     contexts.sort_by(|a, b| a.partial_cmp(b).unwrap());
     contexts
 }

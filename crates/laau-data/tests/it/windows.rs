@@ -71,7 +71,7 @@ proptest! {
             Err(Error::TooShort { available, .. }) => prop_assert_eq!((available, expected.len()), (0, 0)),
             Err(other) => panic!("{other}"),
             Ok(imported) => {
-                let mut found: Vec<Vec<f64>> = imported.train.iter().map(|e| e.contexts().to_vec()).collect();
+                let mut found: Vec<Vec<f64>> = imported.sets.train.iter().map(|e| e.contexts().to_vec()).collect();
                 found.sort_by(|a, b| a.partial_cmp(b).unwrap());
                 expected.sort_by(|a, b| a.partial_cmp(b).unwrap());
                 prop_assert_eq!(&found, &expected);

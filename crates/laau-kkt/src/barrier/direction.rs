@@ -2,9 +2,9 @@
 
 use super::{Barrier, larger};
 use crate::dense::{Kind, dot};
-use crate::model::Model;
+use crate::evaluations::Evaluations;
 
-/// A step aims to raise no product of slack and dual by more than this factor: Newton's model of it would not hold.
+/// A step aims to raise no product of slack and dual by more than this factor: Newton's evaluations of it would not hold.
 const MOST_GROWTH: f64 = 10.0;
 /// Nor to lower one below this share of itself and of the target.
 const MOST_DECAY: f64 = 0.1;
@@ -15,8 +15,8 @@ const SCHUR_RIDGES: [f64; 3] = [0.0, 1e-14, 1e-10];
 impl Barrier {
     /// Factorises `D` and `s/μ + J D⁻¹ Jᵀ`.
     #[inline]
-    pub(super) fn factorise(&mut self, model: &Model) -> bool {
-        let d = model.d;
+    pub(super) fn factorise(&mut self, evaluations: &Evaluations) -> bool {
+        let d = evaluations.d;
         let (u, v, z, y) = (&self.u[..d], &self.v[..d], &self.z[..d], &self.y[..d]);
         let (inverse_u, inverse_v) = (&mut self.inverse_u[..d], &mut self.inverse_v[..d]);
         let (inverse, free) = (&mut self.inverse[..d], &self.free[..d]);
@@ -24,8 +24,8 @@ impl Barrier {
             inverse_u[i] = 1.0 / u[i];
             inverse_v[i] = 1.0 / v[i];
         }
-        if model.structure.diagonal_hessian {
-            let hessian = &model.hessian[..d];
+        if evaluations.structure.diagonal_hessian {
+            let hessian = &evaluations.hessian[..d];
             for i in 0..d {
                 inverse[i] =
                     free[i] / (hessian[i] + z[i] * inverse_u[i] + y[i] * inverse_v[i] + (1.0 - free[i]));
@@ -33,7 +33,7 @@ impl Barrier {
             for (solved, jacobian) in self
                 .solved
                 .chunks_exact_mut(d)
-                .zip(model.jacobian.chunks_exact(d))
+                .zip(evaluations.jacobian.chunks_exact(d))
             {
                 for i in 0..d {
                     solved[i] = inverse[i] * jacobian[i];
@@ -41,7 +41,7 @@ impl Barrier {
             }
         } else {
             let matrix = self.hessian.matrix(d);
-            matrix.copy_from_slice(&model.hessian);
+            matrix.copy_from_slice(&evaluations.hessian);
             for i in 0..d {
                 matrix[i * d + i] += z[i] * inverse_u[i] + y[i] * inverse_v[i];
                 if free[i] == 0.0 {
@@ -58,7 +58,7 @@ impl Barrier {
             for (solved, jacobian) in self
                 .solved
                 .chunks_exact_mut(d)
-                .zip(model.jacobian.chunks_exact(d))
+                .zip(evaluations.jacobian.chunks_exact(d))
             {
                 for i in 0..d {
                     solved[i] = free[i] * jacobian[i];
@@ -69,15 +69,15 @@ impl Barrier {
         // Rows that depend on each other leave a pivot to rounding once their slacks vanish; a little of the diagonal
         // then decides between them.
         SCHUR_RIDGES.into_iter().any(|ridge| {
-            self.fill_schur(model, ridge);
+            self.fill_schur(evaluations, ridge);
             self.schur.factorise(Kind::PositiveDefinite, 0.0).is_ok()
         })
     }
 
     /// `s/μ + J D⁻¹ Jᵀ`, its diagonal raised by a share of itself.
     #[inline]
-    fn fill_schur(&mut self, model: &Model, ridge: f64) {
-        let (d, m) = (model.d, model.m);
+    fn fill_schur(&mut self, evaluations: &Evaluations, ridge: f64) {
+        let (d, m) = (evaluations.d, evaluations.m);
         let schur = self.schur.matrix(m);
         for row in 0..m {
             if !self.live[row] {
@@ -88,7 +88,7 @@ impl Barrier {
                 schur[row * m + row] = 1.0;
                 continue;
             }
-            let jacobian = &model.jacobian[row * d..][..d];
+            let jacobian = &evaluations.jacobian[row * d..][..d];
             for column in 0..=row {
                 let value = if self.live[column] {
                     dot(jacobian, &self.solved[column * d..][..d])
@@ -105,17 +105,17 @@ impl Barrier {
 
     /// The step towards `τ = 0`; returns the largest relative decrease of a slack or dual.
     #[inline]
-    pub(super) fn predict(&mut self, model: &Model) -> f64 {
-        let d = model.d;
+    pub(super) fn predict(&mut self, evaluations: &Evaluations) -> f64 {
+        let d = evaluations.d;
         let (stationarity, z, y) = (&self.stationarity[..d], &self.z[..d], &self.y[..d]);
         let right = &mut self.right[..d];
         for i in 0..d {
             right[i] = y[i] - stationarity[i] - z[i];
         }
-        for row in 0..model.m {
+        for row in 0..evaluations.m {
             self.slack_right[row] = self.excess[row] - self.s[row];
         }
-        self.solve(model);
+        self.solve(evaluations);
         let (dx, dz, dy) = (&self.dx[..d], &mut self.dz[..d], &mut self.dy[..d]);
         let (z, y) = (&self.z[..d], &self.y[..d]);
         let (inverse_u, inverse_v) = (&self.inverse_u[..d], &self.inverse_v[..d]);
@@ -152,8 +152,8 @@ impl Barrier {
 
     /// The step towards `τ = target`, with the second-order terms of the predictor, as far as it reached.
     #[inline]
-    pub(super) fn correct(&mut self, model: &Model, target: f64, reached: f64) -> f64 {
-        let d = model.d;
+    pub(super) fn correct(&mut self, evaluations: &Evaluations, target: f64, reached: f64) -> f64 {
+        let d = evaluations.d;
         let (u, v, z, y) = (&self.u[..d], &self.v[..d], &self.z[..d], &self.y[..d]);
         let (dx, dz, dy) = (&self.dx[..d], &mut self.dz[..d], &mut self.dy[..d]);
         let (inverse_u, inverse_v) = (&self.inverse_u[..d], &self.inverse_v[..d]);
@@ -166,7 +166,7 @@ impl Barrier {
             dy[i] = (aim(target, -share * dx[i] * dy[i], above) - above) * inverse_v[i];
             right[i] = dz[i] - dy[i] - stationarity[i];
         }
-        for row in 0..model.m {
+        for row in 0..evaluations.m {
             self.slack_right[row] = if self.live[row] {
                 let product = self.s[row] * self.dual[row];
                 let aim = aim(target, share * self.ds[row] * self.d_dual[row], product);
@@ -175,7 +175,7 @@ impl Barrier {
                 0.0
             };
         }
-        self.solve(model);
+        self.solve(evaluations);
         let (z, y, free) = (&self.z[..d], &self.y[..d], &self.free[..d]);
         let (inverse_u, inverse_v) = (&self.inverse_u[..d], &self.inverse_v[..d]);
         let (dx, dz, dy) = (&self.dx[..d], &mut self.dz[..d], &mut self.dy[..d]);
@@ -193,8 +193,8 @@ impl Barrier {
 
     /// `dμ`, `dx` and `ds` for the right-hand sides that are set.
     #[inline]
-    fn solve(&mut self, model: &Model) {
-        let (d, m) = (model.d, model.m);
+    fn solve(&mut self, evaluations: &Evaluations) {
+        let (d, m) = (evaluations.d, evaluations.m);
         let (right, d_dual) = (&self.right[..d], &mut self.d_dual[..m]);
         for row in 0..m {
             d_dual[row] = if self.live[row] {
@@ -205,7 +205,7 @@ impl Barrier {
         }
         self.schur.solve(d_dual);
         let dx = &mut self.dx[..d];
-        if model.structure.diagonal_hessian {
+        if evaluations.structure.diagonal_hessian {
             let inverse = &self.inverse[..d];
             for i in 0..d {
                 dx[i] = inverse[i] * right[i];
@@ -223,7 +223,7 @@ impl Barrier {
         }
         for row in 0..m {
             self.ds[row] = if self.live[row] {
-                -self.excess[row] - dot(&model.jacobian[row * d..][..d], dx)
+                -self.excess[row] - dot(&evaluations.jacobian[row * d..][..d], dx)
             } else {
                 0.0
             };

@@ -25,7 +25,7 @@ mod start;
 use laau_core::{Query, SmoothProblem};
 
 use crate::dense::{Dense, dot};
-use crate::model::Model;
+use crate::evaluations::Evaluations;
 
 /// How far a step goes towards the nearest constraint.
 const TO_THE_BOUNDARY: f64 = 0.995;
@@ -142,19 +142,19 @@ impl Barrier {
 
     /// Iterates until barrier and residual are below `until` relative to their scales, or steps run out.
     ///
-    /// The model holds gradients at the current point before and after. With `centre`, the barrier is not lowered below
+    /// The evaluations hold gradients at the current point before and after. With `centre`, the barrier is not lowered below
     /// the given value, and the iterate is centred at it.
     pub(crate) fn advance(
         &mut self,
         problem: &dyn SmoothProblem,
-        model: &mut Model,
+        evaluations: &mut Evaluations,
         query: Query<'_>,
         until: f64,
         max_iterations: u32,
         centre: Option<f64>,
     ) {
         while self.iterations < max_iterations {
-            self.update_residual(model);
+            self.update_residual(evaluations);
             let done = match centre {
                 None => self.product <= until * self.start && self.residual <= until.max(ROUNDING),
                 Some(target) => self.off_centre(target) <= until && self.residual <= until,
@@ -165,20 +165,20 @@ impl Barrier {
             if centre.is_none() {
                 self.keep_the_best();
             }
-            model.evaluate_hessian(problem, query, &self.x, &self.dual);
-            if !self.factorise(model) {
+            evaluations.evaluate_hessian(problem, query, &self.x, &self.dual);
+            if !self.factorise(evaluations) {
                 break;
             }
             self.iterations += 1;
-            let reach = self.predict(model);
+            let reach = self.predict(evaluations);
             let (target, reached) = match centre {
                 // The predictor aims at no barrier at all: its second-order terms would lead away from a centre.
                 Some(target) => (target, 0.0),
                 None => (self.target(reach, until), (1.0 / reach).min(1.0)),
             };
-            let reach = self.correct(model, target, reached);
+            let reach = self.correct(evaluations, target, reached);
             let length = (TO_THE_BOUNDARY / reach).min(1.0);
-            if !self.step(problem, model, query, length) {
+            if !self.step(problem, evaluations, query, length) {
                 break;
             }
         }
@@ -206,9 +206,12 @@ impl Barrier {
 
     /// How much the slack of a budget changes with its dual: `J D⁻¹ Jᵀ` from the last factorisation.
     #[inline]
-    pub(crate) fn softness(&self, model: &Model, row: usize) -> f64 {
-        let d = model.d;
-        dot(&model.jacobian[row * d..][..d], &self.solved[row * d..][..d])
+    pub(crate) fn softness(&self, evaluations: &Evaluations, row: usize) -> f64 {
+        let d = evaluations.d;
+        dot(
+            &evaluations.jacobian[row * d..][..d],
+            &self.solved[row * d..][..d],
+        )
     }
 
     /// The largest relative distance of a product from the target.
@@ -226,17 +229,17 @@ impl Barrier {
 
     /// `r_d` and its largest relative entry.
     #[inline]
-    fn update_residual(&mut self, model: &Model) {
-        let d = model.d;
+    fn update_residual(&mut self, evaluations: &Evaluations) {
+        let d = evaluations.d;
         let r = &mut self.stationarity[..d];
-        r.copy_from_slice(&model.priced[..d]);
-        for (row, dual) in model.jacobian.chunks_exact(d).zip(&self.dual) {
+        r.copy_from_slice(&evaluations.priced[..d]);
+        for (row, dual) in evaluations.jacobian.chunks_exact(d).zip(&self.dual) {
             for i in 0..d {
                 r[i] += dual * row[i];
             }
         }
         let (z, y, free) = (&self.z[..d], &self.y[..d], &self.free[..d]);
-        let (priced, gradient) = (&model.priced[..d], &model.gradient[..d]);
+        let (priced, gradient) = (&evaluations.priced[..d], &evaluations.gradient[..d]);
         let (mut largest, mut scale) = (0.0_f64, f64::MIN_POSITIVE);
         for i in 0..d {
             // Not `|priced|`, which vanishes at an optimum inside all constraints.
@@ -246,8 +249,8 @@ impl Barrier {
             largest = larger(largest, r[i].abs());
         }
         self.residual = largest / scale;
-        if !model.structure.affine_usage {
-            for row in 0..model.m {
+        if !evaluations.structure.affine_usage {
+            for row in 0..evaluations.m {
                 self.residual = larger(self.residual, self.excess[row].abs() / self.room[row]);
             }
         }
@@ -289,11 +292,11 @@ impl Barrier {
     fn step(
         &mut self,
         problem: &dyn SmoothProblem,
-        model: &mut Model,
+        evaluations: &mut Evaluations,
         query: Query<'_>,
         mut length: f64,
     ) -> bool {
-        let d = model.d;
+        let d = evaluations.d;
         let (lower, upper) = (&problem.lower()[..d], &problem.upper()[..d]);
         loop {
             let (u, v, dx, free) = (&self.u[..d], &self.v[..d], &self.dx[..d], &self.free[..d]);
@@ -308,17 +311,17 @@ impl Barrier {
                 };
                 trial[i] = if free[i] == 0.0 { lower[i] } else { x };
             }
-            if model.structure.affine_usage {
+            if evaluations.structure.affine_usage {
                 break;
             }
-            model.evaluate_usage(problem, query, &self.trial);
-            // Newton's model of a curved budget holds only so far.
+            evaluations.evaluate_usage(problem, query, &self.trial);
+            // Newton's evaluations of a curved budget holds only so far.
             let fits = |row: usize| {
                 let slack = self.s[row] + length * self.ds[row];
-                let excess = model.usage[row] + slack - query.remaining[row];
+                let excess = evaluations.usage[row] + slack - query.available[row];
                 !self.live[row] || excess.abs() <= self.excess[row].abs().max(self.room[row])
             };
-            if (0..model.m).all(fits) {
+            if (0..evaluations.m).all(fits) {
                 break;
             }
             length *= 0.5;
@@ -342,13 +345,13 @@ impl Barrier {
             y[i] += length * dy[i];
             total += u[i] * z[i] + v[i] * y[i];
         }
-        for row in 0..model.m {
+        for row in 0..evaluations.m {
             if self.live[row] {
                 self.s[row] += length * self.ds[row];
-                if model.structure.affine_usage {
+                if evaluations.structure.affine_usage {
                     self.excess[row] *= 1.0 - length;
                 } else {
-                    let excess = model.usage[row] + self.s[row] - query.remaining[row];
+                    let excess = evaluations.usage[row] + self.s[row] - query.available[row];
                     self.excess[row] = beyond_rounding(excess, self.noise[row]);
                 }
                 self.dual[row] += length * self.d_dual[row];
@@ -357,7 +360,7 @@ impl Barrier {
         }
         self.product = total / self.products.max(1.0);
         self.recentre();
-        model.evaluate(problem, query, &self.x);
+        evaluations.evaluate(problem, query, &self.x);
         true
     }
 }

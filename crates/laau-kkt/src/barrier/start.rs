@@ -3,7 +3,7 @@
 use laau_core::{Query, SmoothProblem};
 
 use super::Barrier;
-use crate::model::Model;
+use crate::evaluations::Evaluations;
 
 /// Share of the way to the budgets at which the iteration starts.
 const START: f64 = 0.5;
@@ -18,7 +18,7 @@ const NOISE_OF_ROOM: f64 = 0.1;
 const MOST_CUTS: usize = 1000;
 
 impl Barrier {
-    /// Chooses a strictly interior start; `slack` is `b − g(lower + raise)`, and the model holds `∇g` at the lower corner.
+    /// Chooses a strictly interior start; `slack` is `b − g(lower + raise)`, and the evaluations hold `∇g` at the lower corner.
     ///
     /// An action can rise to its upper bound or until it alone uses up a budget, whichever comes first: the width of
     /// the box does not matter where a budget is narrower. Of that reach every action takes the smallest share of slack
@@ -26,11 +26,11 @@ impl Barrier {
     pub(crate) fn begin(
         &mut self,
         problem: &dyn SmoothProblem,
-        model: &mut Model,
+        evaluations: &mut Evaluations,
         query: Query<'_>,
         slack: &[f64],
     ) {
-        let (d, m) = (model.d, model.m);
+        let (d, m) = (evaluations.d, evaluations.m);
         let (lower, upper) = (&problem.lower()[..d], &problem.upper()[..d]);
         let reach = &mut self.reach[..d];
         for i in 0..d {
@@ -38,7 +38,7 @@ impl Barrier {
         }
         for row in 0..m {
             if self.live[row] {
-                let jacobian = &model.jacobian[row * d..][..d];
+                let jacobian = &evaluations.jacobian[row * d..][..d];
                 for i in 0..d {
                     if jacobian[i] * reach[i] > slack[row] {
                         reach[i] = slack[row] / jacobian[i];
@@ -51,7 +51,7 @@ impl Barrier {
             if !self.live[row] {
                 continue;
             }
-            let jacobian = &model.jacobian[row * d..][..d];
+            let jacobian = &evaluations.jacobian[row * d..][..d];
             let mut most = 0.0;
             for i in 0..d {
                 most += self.free[i] * jacobian[i].max(0.0) * self.reach[i];
@@ -68,7 +68,7 @@ impl Barrier {
             self.u[i] *= self.reach[i] * if self.raise[i] > 0.0 { left } else { 1.0 };
             self.u[i] += self.raise[i];
         }
-        self.enter(problem, model, query, slack);
+        self.enter(problem, evaluations, query, slack);
         for i in 0..d {
             if self.free[i] == 0.0 {
                 self.u[i] = 1.0;
@@ -78,22 +78,22 @@ impl Barrier {
             }
         }
         self.products = 0.0;
-        model.evaluate(problem, query, &self.x);
+        evaluations.evaluate(problem, query, &self.x);
         let mut work = 0.0;
         for i in 0..d {
-            work += self.free[i] * model.priced[i].abs() * self.u[i].min(self.v[i]);
+            work += self.free[i] * evaluations.priced[i].abs() * self.u[i].min(self.v[i]);
             self.products += 2.0 * self.free[i];
         }
         for row in 0..m {
             self.s[row] = if self.live[row] {
                 self.products += 1.0;
-                if model.structure.affine_usage {
+                if evaluations.structure.affine_usage {
                     // Not the difference to the usage, which has no digits left where the slack is small.
-                    let jacobian = &model.jacobian[row * d..][..d];
+                    let jacobian = &evaluations.jacobian[row * d..][..d];
                     let rise = |i: usize| self.free[i] * jacobian[i] * (self.u[i] - self.raise[i]);
                     slack[row] - (0..d).map(rise).sum::<f64>()
                 } else {
-                    query.remaining[row] - model.usage[row]
+                    query.available[row] - evaluations.usage[row]
                 }
             } else {
                 1.0
@@ -102,7 +102,7 @@ impl Barrier {
         self.excess.fill(0.0);
         self.room.copy_from_slice(&self.s);
         for row in 0..m {
-            let noise = 4.0 * f64::EPSILON * query.remaining[row].abs();
+            let noise = 4.0 * f64::EPSILON * query.available[row].abs();
             self.noise[row] = noise.min(NOISE_OF_ROOM * self.room[row]);
         }
         let count = self.products.max(1.0);
@@ -119,7 +119,7 @@ impl Barrier {
                 0.0
             };
         }
-        model.evaluate_hessian(problem, query, &self.x, &self.dual);
+        evaluations.evaluate_hessian(problem, query, &self.x, &self.dual);
         self.solved.fill(0.0);
         self.residual = f64::INFINITY;
         self.iterations = 0;
@@ -129,24 +129,30 @@ impl Barrier {
 
     /// Shortens a start that curved budgets do not allow, in the actions that use most of what is exceeded: one whose box is
     /// wide does not drag the others down with it.
-    fn enter(&mut self, problem: &dyn SmoothProblem, model: &mut Model, query: Query<'_>, slack: &[f64]) {
-        let (d, m) = (model.d, model.m);
+    fn enter(
+        &mut self,
+        problem: &dyn SmoothProblem,
+        evaluations: &mut Evaluations,
+        query: Query<'_>,
+        slack: &[f64],
+    ) {
+        let (d, m) = (evaluations.d, evaluations.m);
         let lower = &problem.lower()[..d];
         for _ in 0..MOST_CUTS {
             for i in 0..d {
                 self.x[i] = lower[i] + self.free[i] * self.u[i];
             }
-            if model.structure.affine_usage {
+            if evaluations.structure.affine_usage {
                 return;
             }
-            model.evaluate_usage(problem, query, &self.x);
+            evaluations.evaluate_usage(problem, query, &self.x);
             // A NaN is not inside.
-            let inside = |row: usize| query.remaining[row] - model.usage[row] >= KEPT * slack[row];
+            let inside = |row: usize| query.available[row] - evaluations.usage[row] >= KEPT * slack[row];
             let Some(row) = (0..m).find(|&row| self.live[row] && !inside(row)) else {
                 return;
             };
-            model.begin(problem, query, &self.x);
-            let jacobian = &model.jacobian[row * d..][..d];
+            evaluations.begin(problem, query, &self.x);
+            let jacobian = &evaluations.jacobian[row * d..][..d];
             let gain = |i: usize, u: &[f64]| self.free[i] * jacobian[i].max(0.0) * (u[i] - self.raise[i]);
             let most = (0..d).fold(0.0_f64, |most, i| most.max(gain(i, &self.u)));
             for i in 0..d {

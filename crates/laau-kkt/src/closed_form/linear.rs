@@ -40,7 +40,7 @@ impl ClosedForm for FairnessLayer {
     }
 
     fn exactness(&self, query: Query<'_>) -> Result<Exactness, Status> {
-        let (c, multiplier, remaining) = (query.context[0], query.multiplier[0], query.remaining[0]);
+        let (c, multiplier, remaining) = (query.context[0], query.multiplier[0], query.available[0]);
         let status = self.status(c, multiplier, remaining);
         if status.is_solved() {
             Ok(self.smoothness(c, multiplier, remaining))
@@ -73,7 +73,7 @@ impl WithSimd for Linearise<'_, '_, '_> {
         } = self;
         let (c, last_c) = S::as_simd_f64s(queries.contexts);
         let (l, last_l) = S::as_simd_f64s(queries.multipliers);
-        let (b, last_b) = S::as_simd_f64s(queries.remaining);
+        let (b, last_b) = S::as_simd_f64s(queries.available);
         let (x, last_x) = S::as_mut_simd_f64s(&mut *steps.actions);
         let (usage, last_usage) = S::as_mut_simd_f64s(&mut *steps.usages);
         let (usage_slope, last_usage_slope) = S::as_mut_simd_f64s(&mut *steps.usage_slopes);

@@ -64,10 +64,10 @@ impl FairnessLayer {
         } else if !(multiplier.is_finite() && multiplier >= 0.0) {
             invalid(Input::Multiplier, multiplier)
         } else if !remaining.is_finite() {
-            invalid(Input::Remaining, remaining)
+            invalid(Input::Available, remaining)
         } else if remaining < self.lower {
             Status::Infeasible {
-                resource: 0,
+                budget: 0,
                 shortfall: self.lower - remaining,
             }
         } else {
@@ -107,7 +107,7 @@ impl StepSolver for FairnessLayer {
 
     fn solve(&mut self, query: Query<'_>, solution: SolutionMut<'_>) -> Result<(), Error> {
         check_query(query, &solution, self.problem.dimensions())?;
-        let (c, multiplier, remaining) = (query.context[0], query.multiplier[0], query.remaining[0]);
+        let (c, multiplier, remaining) = (query.context[0], query.multiplier[0], query.available[0]);
         let sample = forward(self.lower, self.upper, c, multiplier, remaining);
         if sample.regular {
             solution.action[0] = sample.action;
@@ -133,7 +133,7 @@ impl StepSolver for FairnessLayer {
         let (contexts, multipliers, remaining) = (
             &queries.contexts[..rows],
             &queries.multipliers[..rows],
-            &queries.remaining[..rows],
+            &queries.available[..rows],
         );
         let (actions, duals) = (&mut out.actions[..rows], &mut out.duals[..rows]);
         let (lower_duals, upper_duals) = (&mut out.lower_duals[..rows], &mut out.upper_duals[..rows]);
@@ -175,15 +175,15 @@ impl Differentiate for FairnessLayer {
             Queries {
                 contexts: query.context,
                 multipliers: query.multiplier,
-                remaining: query.remaining,
+                available: query.available,
             },
             self.problem.dimensions(),
             1,
         )?;
         expect_length("upstream", upstream, 1)?;
         expect_length("the multiplier gradient", gradient.multiplier, 1)?;
-        expect_length("the remaining gradient", gradient.remaining, 1)?;
-        let (c, multiplier, remaining) = (query.context[0], query.multiplier[0], query.remaining[0]);
+        expect_length("the remaining gradient", gradient.available, 1)?;
+        let (c, multiplier, remaining) = (query.context[0], query.multiplier[0], query.available[0]);
         let derivative = backward(self.lower, self.upper, c, multiplier, remaining);
         let (weight, exactness) = if !solution.status.is_solved() {
             (0.0, NOT_SOLVED)
@@ -193,7 +193,7 @@ impl Differentiate for FairnessLayer {
             (upstream[0], self.smoothness(c, multiplier, remaining))
         };
         gradient.multiplier[0] = weighted(weight, derivative.multiplier);
-        gradient.remaining[0] = weighted(weight, derivative.remaining);
+        gradient.available[0] = weighted(weight, derivative.remaining);
         if let Some(context) = gradient.context {
             expect_length("the context gradient", context, 1)?;
             context[0] = weighted(weight, derivative.context);
@@ -212,16 +212,16 @@ impl Differentiate for FairnessLayer {
         check_queries(queries, self.problem.dimensions(), rows)?;
         expect_length("upstream", upstream, rows)?;
         expect_length("the multiplier gradients", &gradients.multipliers, rows)?;
-        expect_length("the remaining gradients", &gradients.remaining, rows)?;
+        expect_length("the remaining gradients", &gradients.available, rows)?;
         let (lower, upper) = (self.lower, self.upper);
         let (contexts, multipliers, remaining) = (
             &queries.contexts[..rows],
             &queries.multipliers[..rows],
-            &queries.remaining[..rows],
+            &queries.available[..rows],
         );
         let upstream = &upstream[..rows];
         let in_multiplier = &mut gradients.multipliers[..rows];
-        let in_remaining = &mut gradients.remaining[..rows];
+        let in_remaining = &mut gradients.available[..rows];
         let mut irregular = 0_u64;
         if gradients.contexts.is_empty() {
             for i in 0..rows {
@@ -316,7 +316,7 @@ mod tests {
         let query = Query {
             context: &[c],
             multiplier: &[multiplier],
-            remaining: &[remaining],
+            available: &[remaining],
         };
         let mut solutions = Solutions::new(dimensions, 1);
         layer.solve(query, solutions.row_mut(0)).unwrap();
@@ -328,7 +328,7 @@ mod tests {
         let queries = Queries {
             contexts: &[c],
             multipliers: &[multiplier],
-            remaining: &[remaining],
+            available: &[remaining],
         };
         let mut batch = Solutions::new(dimensions, 1);
         layer.solve_batch(queries, &mut batch).unwrap();
@@ -342,7 +342,7 @@ mod tests {
             .pullback_batch(queries, &batch, &[1.0], &mut gradients)
             .unwrap();
         assert_eq!(gradients.multipliers, single.multipliers);
-        assert_eq!(gradients.remaining, single.remaining);
+        assert_eq!(gradients.available, single.remaining);
         assert_eq!(gradients.contexts, single.contexts);
         assert_eq!(gradients.exactness[0], exactness);
         // As a formula, alone and as one of several rows side by side.
@@ -351,7 +351,7 @@ mod tests {
         let rows = Queries {
             contexts: &many.0,
             multipliers: &many.1,
-            remaining: &many.2,
+            available: &many.2,
         };
         for queries in [queries, rows] {
             let (found, regularity) = linearise(&layer, queries);
@@ -421,7 +421,7 @@ mod tests {
             let queries = Queries {
                 contexts: &[1.0, c, 2.0],
                 multipliers: &[0.1, multiplier, 0.3],
-                remaining: &[9.0, remaining, 50.0],
+                available: &[9.0, remaining, 50.0],
             };
             let mut solutions = Solutions::new(dimensions, 3);
             layer.solve_batch(queries, &mut solutions).unwrap();
@@ -431,7 +431,7 @@ mod tests {
             layer
                 .pullback_batch(queries, &solutions, &[1.0, 1.0, 1.0], &mut gradients)
                 .unwrap();
-            assert_eq!(gradients.remaining, [1.0, 0.0, 0.0]);
+            assert_eq!(gradients.available, [1.0, 0.0, 0.0]);
             assert_eq!(gradients.multipliers[1], 0.0);
             assert_eq!(gradients.contexts[1], 0.0);
             assert_eq!(
@@ -442,14 +442,14 @@ mod tests {
         let queries = Queries {
             contexts: &[1.0],
             multipliers: &[0.1],
-            remaining: &[0.25],
+            available: &[0.25],
         };
         let mut solutions = Solutions::new(dimensions, 1);
         layer.solve_batch(queries, &mut solutions).unwrap();
         assert_eq!(
             solutions.statuses(),
             [Status::Infeasible {
-                resource: 0,
+                budget: 0,
                 shortfall: 0.75
             }]
         );
@@ -468,7 +468,7 @@ mod tests {
             let query = Query {
                 context: &[c],
                 multiplier: &[multiplier],
-                remaining: &[remaining],
+                available: &[remaining],
             };
             layer.solve(query, solutions.row_mut(0)).unwrap();
             let row = solutions.row(0);
@@ -486,7 +486,7 @@ mod tests {
         let queries = Queries {
             contexts: &[1.0, 1.0],
             multipliers: &[0.1],
-            remaining: &[0.25, 1.0],
+            available: &[0.25, 1.0],
         };
         assert_eq!(
             layer

@@ -25,7 +25,7 @@ pub struct LayerPlace {
 /// use laau_kkt::gradcheck::{GradcheckOptions, check_layer};
 ///
 /// let mut layer = FairnessLayer::new(WeightedFairness::paper());
-/// let query = Query { context: &[2.0], multiplier: &[0.25], remaining: &[30.0] };
+/// let query = Query { context: &[2.0], multiplier: &[0.25], available: &[30.0] };
 /// let report = check_layer(&mut layer, query, &[1.0], &GradcheckOptions::default())?;
 /// assert_eq!(report.checked, 3);
 /// assert!(report.worst_error() < 1e-8);
@@ -51,7 +51,7 @@ pub fn check_layer(
     let queries = Queries {
         contexts: query.context,
         multipliers: query.multiplier,
-        remaining: query.remaining,
+        available: query.available,
     };
     let mut report = Gradcheck::new();
     layer.pullback_batch(queries, &solutions, upstream, &mut gradients)?;
@@ -63,9 +63,9 @@ pub fn check_layer(
     let inputs = [
         (Input::Multiplier, query.multiplier, &gradients.multipliers, 0.0),
         (
-            Input::Remaining,
-            query.remaining,
-            &gradients.remaining,
+            Input::Available,
+            query.available,
+            &gradients.available,
             everywhere,
         ),
         (Input::Context, query.context, &gradients.contexts, everywhere),
@@ -78,7 +78,7 @@ pub fn check_layer(
                 let mut query = query;
                 match input {
                     Input::Multiplier => query.multiplier = &moved,
-                    Input::Remaining => query.remaining = &moved,
+                    Input::Available => query.available = &moved,
                     Input::Context => query.context = &moved,
                 }
                 layer.solve(query, solutions.row_mut(0)).ok()?;

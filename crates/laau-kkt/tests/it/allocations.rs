@@ -39,20 +39,20 @@ fn solving_and_differentiating_do_not_allocate() {
         let queries = Queries {
             contexts: &instance.context,
             multipliers: &instance.multiplier,
-            remaining: &instance.remaining,
+            available: &instance.remaining,
         };
         assert_eq!(interior_point(instance.problem.clone(), queries), 0);
     }
     let fairness = Queries {
         contexts: &[0.5],
         multipliers: &[0.03],
-        remaining: &[9.0],
+        available: &[9.0],
     };
     let mut closed = FairnessLayer::new(WeightedFairness::paper());
     assert_eq!(allocations(&mut closed, fairness), 0);
     // No interior: an action is pinned, and the pseudo-inverse is asked for a gradient.
     let pinned = Queries {
-        remaining: &[1.0],
+        available: &[1.0],
         ..fairness
     };
     assert_eq!(interior_point(Arc::new(WeightedFairness::paper()), pinned), 0);
@@ -67,7 +67,7 @@ fn dense_hessians_curved_usage_and_faer_sizes_do_not_allocate_either() {
         let queries = Queries {
             contexts: &ones,
             multipliers: &multipliers,
-            remaining: &remaining,
+            available: &remaining,
         };
         assert_eq!(interior_point(Arc::new(quadratic(&mut rng, d, 2)), queries), 0);
         let curved = Curved {

@@ -137,7 +137,7 @@ fn quadratic_programmes_agree_to_1e_6() {
         let query = Query {
             context: &context,
             multiplier: &multiplier,
-            remaining: &remaining,
+            available: &remaining,
         };
         let apart = distance(&ours(Arc::new(problem), query), &theirs);
         assert!(apart < 1e-6, "{number}: {apart}");
@@ -173,7 +173,7 @@ impl LogProgramme<'_> {
         let d = self.actions();
         let context = self.query.context;
         // Variables (x, t), minimise λᵀA x − cᵀt with t ≤ ln x: (t, 1, x) in the exponential cone.
-        let mut conic = Conic::new(2 * d, self.problem, self.problem.matrix(), self.query.remaining);
+        let mut conic = Conic::new(2 * d, self.problem, self.problem.matrix(), self.query.available);
         for i in 0..d {
             for (column, value, right) in [(d + i, -1.0, 0.0), (0, 0.0, 1.0), (i, -1.0, 0.0)] {
                 let mut wide = vec![0.0; 2 * d];
@@ -201,7 +201,7 @@ impl LogProgramme<'_> {
     /// One Newton step from `x`: the quadratic model of the objective there, under the same budgets and box.
     fn newton(&self, x: &[f64]) -> Vec<f64> {
         let (d, context) = (self.actions(), self.query.context);
-        let conic = Conic::new(d, self.problem, self.problem.matrix(), self.query.remaining);
+        let conic = Conic::new(d, self.problem, self.problem.matrix(), self.query.available);
         let mut hessian = vec![vec![0.0; d]; d];
         let mut linear = self.prices();
         for i in 0..d {
@@ -229,7 +229,7 @@ fn log_utilities_agree_to_1e_9() {
         let query = Query {
             context: &context,
             multiplier: &multiplier,
-            remaining: &remaining,
+            available: &remaining,
         };
         let programme = LogProgramme {
             problem: &problem,

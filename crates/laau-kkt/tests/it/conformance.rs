@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use laau_core::problems::{LogUtility, WeightedFairness, Wireless};
-use laau_core::{Dual, Nearest, SmoothProblem, conformance};
+use laau_core::{AutoDiff, Nearest, SmoothProblem, conformance};
 use laau_kkt::{FairnessLayer, InteriorPoint, Options};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -83,5 +83,5 @@ fn the_interior_point_conforms_on_derivatives_by_dual_numbers() {
         lower: vec![0.0; 3],
         upper: vec![3.0; 3],
     };
-    interior_point(Arc::new(Dual::new(problem).unwrap()), 0.5, 3.0);
+    interior_point(Arc::new(AutoDiff::new(problem).unwrap()), 0.5, 3.0);
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use laau_core::problems::{LogUtility, PowerProvisioning, WeightedFairness, Wireless};
 use laau_core::{
-    Differentiate, Dimensions, Dual, Exactness, Functions, Gradients, Input, Number, Query, SmoothProblem,
-    Solutions, Status, StepSolver, Structure,
+    AutoDiff, Differentiate, Dimensions, Exactness, Gradients, Input, Number, ProblemFunctions, Query,
+    SmoothProblem, Solutions, Status, StepSolver, Structure,
 };
 use laau_kkt::{FairnessLayer, InteriorPoint, Options};
 
@@ -25,7 +25,7 @@ fn answer(layer: &mut dyn Differentiate, query: Query<'_>) -> (Vec<f64>, f64, Ex
     let exactness = layer
         .pullback(query, row, &upstream, gradients.row_mut(0))
         .unwrap();
-    (row.action.to_vec(), gradients.remaining[0], exactness)
+    (row.action.to_vec(), gradients.available[0], exactness)
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn a_budget_that_is_used_up_at_an_upper_bound_is_a_kink() {
                     let query = Query {
                         context: &[context],
                         multiplier: &[price],
-                        remaining: &remaining,
+                        available: &remaining,
                     };
                     let (action, slope, exactness) = answer(&mut *layer, query);
                     let best = remaining[0].min(40.0);
@@ -74,7 +74,7 @@ fn the_width_of_the_box_does_not_matter() {
         let query = Query {
             context: &[1.0, 1.0],
             multiplier: &[0.0],
-            remaining: &[2.0],
+            available: &[2.0],
         };
         let (action, ..) = answer(&mut layer, query);
         assert!(
@@ -86,7 +86,7 @@ fn the_width_of_the_box_does_not_matter() {
         let query = Query {
             context: &[1.0],
             multiplier: &[0.0],
-            remaining: &[1.05],
+            available: &[1.05],
         };
         let (action, slope, exactness) = answer(&mut layer, query);
         assert_eq!((action, slope, exactness), (vec![1.05], 1.0, Exactness::Exact));
@@ -103,7 +103,7 @@ fn a_slack_that_rounding_left_is_solved() {
             0.639_804_182_057_776_3,
         ],
         multiplier: &[0.0, 0.0],
-        remaining: &[0.150_000_001_790_027_34, 0.190_000_000_327_565_78],
+        available: &[0.150_000_001_790_027_34, 0.190_000_000_327_565_78],
     };
     let (action, ..) = answer(&mut solver(problem), query);
     assert!(action.iter().all(|x| (x - 0.1).abs() < 1e-8), "{action:?}");
@@ -115,7 +115,7 @@ fn where_nothing_is_worth_anything_both_layers_take_the_lower_bound() {
         let query = Query {
             context: &[0.0],
             multiplier: &[0.0],
-            remaining: &[remaining],
+            available: &[remaining],
         };
         let general = answer(&mut solver(WeightedFairness::paper()), query).0;
         let formula = answer(&mut FairnessLayer::new(WeightedFairness::paper()), query).0;
@@ -126,7 +126,7 @@ fn where_nothing_is_worth_anything_both_layers_take_the_lower_bound() {
     let query = Query {
         context: &[0.0, 1.0],
         multiplier: &[0.0],
-        remaining: &[3.0],
+        available: &[3.0],
     };
     let (action, ..) = answer(&mut solver(problem), query);
     assert_eq!(action[0], 0.1);
@@ -152,7 +152,7 @@ fn a_context_outside_the_domain_is_named_by_its_index() {
         let query = Query {
             context: &context,
             multiplier: &vec![0.0; dimensions.budgets],
-            remaining: &vec![1e3; dimensions.budgets],
+            available: &vec![1e3; dimensions.budgets],
         };
         let mut solutions = Solutions::new(dimensions, 1);
         layer.solve(query, solutions.row_mut(0)).unwrap();
@@ -177,7 +177,7 @@ struct Falling {
     factor: f64,
 }
 
-impl Functions for Falling {
+impl ProblemFunctions for Falling {
     fn name(&self) -> &'static str {
         "falling"
     }
@@ -249,11 +249,11 @@ impl Falling {
 
     /// The action, which is solved and payable.
     fn solved(&self, context: &[f64], remaining: &[f64]) -> Vec<f64> {
-        let mut layer = solver(Dual::new(self.clone()).unwrap());
+        let mut layer = solver(AutoDiff::new(self.clone()).unwrap());
         let query = Query {
             context,
             multiplier: &vec![0.0; remaining.len()],
-            remaining,
+            available,
         };
         let action = answer(&mut layer, query).0;
         let mut usage = vec![0.0; remaining.len()];
@@ -392,12 +392,12 @@ fn a_residual_is_measured_by_the_curvature_of_its_own_duals() {
     let boxes: [&[f64]; 3] = [&[0.0; 3], &[0.0, 1.0, 2e11], &[0.0, 0.4, 1.0, 0.0, 0.1, 0.0]];
     let mut problem = Falling::new(true, boxes);
     problem.factor = 1.2;
-    let mut layer = solver(Dual::new(problem).unwrap());
+    let mut layer = solver(AutoDiff::new(problem).unwrap());
     let mut solutions = Solutions::new(layer.problem().dimensions(), 1);
     let query = Query {
         context: &[1.0, 0.0, 10.0],
         multiplier: &[0.0, 0.0],
-        remaining: &[2.399_999_992_8e22, 0.06],
+        available: &[2.399_999_992_8e22, 0.06],
     };
     layer.solve(query, solutions.row_mut(0)).unwrap();
     let row = solutions.row(0);
@@ -419,9 +419,9 @@ fn an_action_that_weighs_nothing_beside_another_has_its_own_optimum() {
     let query = Query {
         context: &[1.0, 1.0],
         multiplier: &[1.0],
-        remaining: &[3.75e16],
+        available: &[3.75e16],
     };
-    let (action, _, exactness) = answer(&mut solver(Dual::new(problem).unwrap()), query);
+    let (action, _, exactness) = answer(&mut solver(AutoDiff::new(problem).unwrap()), query);
     assert!((action[0] * 1.5 * 2e8 - 1.0).abs() < 1e-6, "{action:?}");
     assert_eq!((action[1], exactness), (4e6, Exactness::Exact));
 }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use laau_core::problems::LogUtility;
 use laau_core::{
-    Differentiate, Dimensions, Dual, Exactness, Functions, Gradients, Number, Query, SolutionRef, Solutions,
-    Status, StepSolver, Structure,
+    AutoDiff, Differentiate, Dimensions, Exactness, Gradients, Number, ProblemFunctions, Query, SolutionRef,
+    Solutions, Status, StepSolver, Structure,
 };
 use laau_kkt::{InteriorPoint, Options};
 use rand::{RngExt, SeedableRng};
@@ -47,7 +47,7 @@ impl Instance {
         Query {
             context: &self.context,
             multiplier: &self.multiplier,
-            remaining: &self.available,
+            available: &self.available,
         }
     }
 
@@ -286,7 +286,7 @@ struct Valley {
     weights: Vec<f64>,
 }
 
-impl Functions for Valley {
+impl ProblemFunctions for Valley {
     fn name(&self) -> &'static str {
         "valley"
     }
@@ -360,7 +360,8 @@ fn the_dual_of_a_budget_keeps_its_digits_when_its_slack_runs_ahead() {
             0.1938, 0.1732,
         ],
     };
-    let mut solver = InteriorPoint::new(Arc::new(Dual::new(problem).unwrap()), Options::default()).unwrap();
+    let mut solver =
+        InteriorPoint::new(Arc::new(AutoDiff::new(problem).unwrap()), Options::default()).unwrap();
     let mut solutions = Solutions::new(solver.problem().dimensions(), 1);
     let query = Query {
         context: &[
@@ -380,7 +381,7 @@ fn the_dual_of_a_budget_keeps_its_digits_when_its_slack_runs_ahead() {
             1.248e-5,
         ],
         multiplier: &[0.039_33],
-        remaining: &[162_522_572_456_117.8],
+        available: &[162_522_572_456_117.8],
     };
     solver.solve(query, solutions.row_mut(0)).unwrap();
     let row = solutions.row(0);
@@ -397,14 +398,15 @@ fn an_action_that_its_budget_holds_has_no_derivative_of_its_own() {
         matrix: vec![1.0, 0.0],
         weights: vec![1.0, 1.0],
     };
-    let mut solver = InteriorPoint::new(Arc::new(Dual::new(problem).unwrap()), Options::default()).unwrap();
+    let mut solver =
+        InteriorPoint::new(Arc::new(AutoDiff::new(problem).unwrap()), Options::default()).unwrap();
     let dimensions = solver.problem().dimensions();
     let (mut solutions, mut gradients) = (Solutions::new(dimensions, 1), Gradients::new(dimensions, 1));
     // All that the lower corner uses; the first action can go to where it uses as much again.
     let query = Query {
         context: &[1e8, 4e-10],
         multiplier: &[0.0],
-        remaining: &[0.09],
+        available: &[0.09],
     };
     solver.solve(query, solutions.row_mut(0)).unwrap();
     let row = solutions.row(0);

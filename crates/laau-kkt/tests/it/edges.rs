@@ -28,7 +28,7 @@ fn fairness(
     let query = Query {
         context: &context,
         multiplier: &multiplier,
-        remaining: &remaining,
+        available: &remaining,
     };
     let dimensions = layer.problem().dimensions();
     let mut solutions = Solutions::new(dimensions, 1);
@@ -42,7 +42,7 @@ fn fairness(
         solutions.actions()[0],
         [
             gradients.multipliers[0],
-            gradients.remaining[0],
+            gradients.available[0],
             gradients.contexts[0],
         ],
         exactness,
@@ -146,7 +146,7 @@ fn smoothed_jacobians_are_those_of_the_central_path() {
     let query = Query {
         context: &inputs[2..],
         multiplier: &inputs[..1],
-        remaining: &inputs[1..2],
+        available: &inputs[1..2],
     };
     let mut solutions = Solutions::new(dimensions, 1);
     layer.solve(query, solutions.row_mut(0)).unwrap();
@@ -167,7 +167,7 @@ fn smoothed_jacobians_are_those_of_the_central_path() {
             .unwrap();
         let pulled = [
             gradients.multipliers[0],
-            gradients.remaining[0],
+            gradients.available[0],
             gradients.contexts[0],
             gradients.contexts[1],
         ];
@@ -258,7 +258,7 @@ fn prices_up_to_a_million_and_budgets_over_fifteen_decades_are_solved() {
         let query = Query {
             context: &context,
             multiplier: &multiplier,
-            remaining: &remaining,
+            available: &remaining,
         };
         solver.solve(query, solutions.row_mut(0)).unwrap();
         let row = solutions.row(0);
@@ -283,7 +283,7 @@ fn a_budget_that_only_pays_the_lower_corner_pins_its_actions() {
     let query = Query {
         context: &[1.0, 2.0],
         multiplier: &[0.3, 0.5],
-        remaining: &[0.1, 8.0],
+        available: &[0.1, 8.0],
     };
     solver.solve(query, solutions.row_mut(0)).unwrap();
     let row = solutions.row(0);
@@ -324,7 +324,7 @@ fn curved_usage_that_starts_flat_is_pinned_too() {
         let query = Query {
             context: &[1.0, 1.0],
             multiplier: &[0.1],
-            remaining: &remaining,
+            available: &remaining,
         };
         solver.solve(query, solutions.row_mut(0)).unwrap();
         let row = solutions.row(0);
@@ -342,7 +342,7 @@ fn bad_queries_are_named_and_the_action_is_the_lower_corner() {
         let query = Query {
             context: &context,
             multiplier: &[multiplier],
-            remaining: &[remaining],
+            available: &[remaining],
         };
         solver.solve(query, solutions.row_mut(0)).unwrap();
         assert_eq!(solutions.row(0).status.to_string(), expected);
@@ -368,7 +368,7 @@ fn bad_queries_are_named_and_the_action_is_the_lower_corner() {
         [1.0, 1.0],
         0.1,
         0.25,
-        "infeasible: resource 0 falls short by 0.050000000000000044",
+        "infeasible: budget 0 falls short by 0.050000000000000044",
     );
 }
 
@@ -379,7 +379,7 @@ fn wrong_sizes_are_errors() {
     let query = Query {
         context: &[1.0],
         multiplier: &[0.1],
-        remaining: &[4.0],
+        available: &[4.0],
     };
     assert_eq!(
         solver.solve(query, solutions.row_mut(0)).unwrap_err().to_string(),
@@ -430,7 +430,7 @@ fn one_bad_row_leaves_the_others_bit_identical() {
         let queries = Queries {
             contexts,
             multipliers: &multipliers,
-            remaining,
+            available,
         };
         let mut solutions = Solutions::new(dimensions, rows);
         let mut gradients = Gradients::with_contexts(dimensions, rows);

@@ -89,7 +89,7 @@ fn as_printed(layer: &mut FairnessLayer, contexts: &[f64], budget: f64, prices: 
         let query = Query {
             context: &contexts[t..=t],
             multiplier: &prices[t..=t],
-            remaining: &available,
+            available: &available,
         };
         layer.solve(query, solution.row_mut(0)).unwrap();
         let mut gradient = laau_core::Gradients::new(dimensions, 1);
@@ -97,7 +97,7 @@ fn as_printed(layer: &mut FairnessLayer, contexts: &[f64], budget: f64, prices: 
             .pullback(query, solution.row(0), &[1.0], gradient.row_mut(0))
             .unwrap();
         let x = solution.actions()[0];
-        let (in_price, in_budget) = (gradient.multipliers[0], gradient.remaining[0]);
+        let (in_price, in_budget) = (gradient.multipliers[0], gradient.available[0]);
         for s in 0..=t {
             let through_price = if s == t { in_price } else { 0.0 };
             total[s] += -contexts[t] / x * (through_price + in_budget * budget_gradient[s]);

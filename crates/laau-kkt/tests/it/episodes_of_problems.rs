@@ -30,7 +30,7 @@ fn prices(
     let query = Query {
         context,
         multiplier: &vec![0.0; dimensions.budgets],
-        remaining: share,
+        available: share,
     };
     layer.solve(query, solutions.row_mut(0)).unwrap();
     let duals = solutions.row(0).duals;
@@ -150,7 +150,7 @@ fn what_is_worth_nothing_is_not_sold() {
             let query = Query {
                 context: &[price],
                 multiplier: &[price],
-                remaining: &[remaining],
+                available: &[remaining],
             };
             layer.solve(query, solutions.row_mut(0)).unwrap();
             let row = solutions.row(0);

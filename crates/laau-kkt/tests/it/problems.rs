@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use laau_core::problems::{LogUtility, WeightedFairness};
-use laau_core::{Dimensions, Dual, Error, Functions, Number, Problem, SmoothProblem, Structure};
+use laau_core::{AutoDiff, Dimensions, Error, Number, Problem, ProblemFunctions, SmoothProblem, Structure};
 use rand::{Rng, RngExt};
 
 /// `½ xᵀQx − cᵀx` with a dense, positive definite `Q`, under `A x`.
@@ -192,7 +192,7 @@ pub(crate) struct Coupled {
     pub(crate) upper: Vec<f64>,
 }
 
-impl Functions for Coupled {
+impl ProblemFunctions for Coupled {
     fn name(&self) -> &'static str {
         "coupled"
     }
@@ -247,7 +247,7 @@ impl Instance {
         laau_core::Query {
             context: &self.context,
             multiplier: &self.multiplier,
-            remaining: &self.remaining,
+            available: &self.remaining,
         }
     }
 }
@@ -324,7 +324,10 @@ pub(crate) fn instance(rng: &mut impl Rng, kind: usize) -> Instance {
                 lower: vec![0.0; d],
                 upper: uniform(rng, d, 1.0, 4.0),
             };
-            (Arc::new(Dual::new(problem).unwrap()), uniform(rng, d, -0.5, 3.0))
+            (
+                Arc::new(AutoDiff::new(problem).unwrap()),
+                uniform(rng, d, -0.5, 3.0),
+            )
         }
         _ => (Arc::new(WeightedFairness::paper()), uniform(rng, 1, 0.01, 3.0)),
     };

@@ -21,7 +21,7 @@ use crate::engine::{BatchResult, Engine};
 use crate::error::Error;
 use crate::features::{ContextReader, base_constants, budget_features};
 use crate::model::Model;
-use crate::spec::{Features, Form, Output};
+use crate::spec::{Features, Output, PriceBase};
 
 /// Plays minibatches through candle's graph: price, solve, pay, for any network and any problem.
 ///
@@ -350,7 +350,7 @@ impl<'a> BatchReader<'a> {
             reader.features(spec, statistics, context, steps, |index, value| {
                 known[index - first] = value;
             });
-            if spec.form == Form::Residual {
+            if spec.form == PriceBase::Residual {
                 levels[row] = reader.level_to_come(statistics, steps.0);
             }
         }
@@ -368,8 +368,8 @@ impl<'a> BatchReader<'a> {
         let known = Tensor::from_vec(known, (rows, width), &Device::Cpu)?;
         let features = Tensor::cat(&[&of_budgets, &known], 1)?;
         let base = match spec.form {
-            Form::Plain => row_tensor(&statistics.multiplier_scale)?,
-            Form::Residual => {
+            PriceBase::Plain => row_tensor(&statistics.multiplier_scale)?,
+            PriceBase::Residual => {
                 let (constants, least): (Vec<f64>, Vec<f64>) =
                     (0..budgets).map(|m| base_constants(statistics, m)).unzip();
                 let levels = Tensor::from_vec(levels, (rows, 1), &Device::Cpu)?;

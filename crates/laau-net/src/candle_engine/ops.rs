@@ -106,7 +106,7 @@ impl CustomOp3 for LayerOp {
         let queries = Queries {
             contexts: &contexts,
             multipliers: &multipliers,
-            remaining: &available,
+            available: &available,
         };
         if let Err(error) = workspace.layer.solve_batch(queries, &mut solutions) {
             return Err(workspace.fail(error));
@@ -142,7 +142,7 @@ impl CustomOp3 for LayerOp {
         let queries = Queries {
             contexts: &contexts,
             multipliers: &multipliers,
-            remaining: &solved.available,
+            available: &solved.available,
         };
         let workspace = &mut *self.shared.lock();
         if let Err(error) =
@@ -157,7 +157,7 @@ impl CustomOp3 for LayerOp {
         }
         Ok((
             Some(like(gradients.multipliers, multiplier)?),
-            Some(like(gradients.remaining, available)?),
+            Some(like(gradients.available, available)?),
             context
                 .track_op()
                 .then(|| like(gradients.contexts, context))

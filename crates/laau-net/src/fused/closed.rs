@@ -67,7 +67,7 @@ impl ClosedSteps {
             Queries {
                 contexts: step.contexts,
                 multipliers: &exchange.multipliers,
-                remaining: &self.available,
+                available: &self.available,
             },
             LinearSteps {
                 actions: &mut self.actions[step.index * lanes..][..lanes],
@@ -100,7 +100,7 @@ impl ClosedSteps {
         let queries = Queries {
             contexts: step.contexts,
             multipliers,
-            remaining: &self.available,
+            available: &self.available,
         };
         let dimensions = Dimensions {
             actions: 1,

@@ -77,7 +77,7 @@ impl GeneralSteps {
         let queries = Queries {
             contexts,
             multipliers,
-            remaining: available,
+            available,
         };
         solver.solve_batch(queries, solutions)?;
         for status in solutions.statuses() {
@@ -116,7 +116,7 @@ impl GeneralSteps {
         let queries = Queries {
             contexts,
             multipliers: &self.multipliers[step.index * rows..][..rows],
-            remaining: &self.available[step.index * rows..][..rows],
+            available: &self.available[step.index * rows..][..rows],
         };
         solver.pullback_batch(queries, solutions, &self.upstream, &mut self.gradients)?;
         for exactness in &self.gradients.exactness {
@@ -130,7 +130,7 @@ impl GeneralSteps {
             &mut exchange.multipliers,
             |_, g| g,
         );
-        into_lanes(&gradients.remaining, m, width, &mut exchange.prices, |p, g| p + g);
+        into_lanes(&gradients.available, m, width, &mut exchange.prices, |p, g| p + g);
         Ok(())
     }
 }

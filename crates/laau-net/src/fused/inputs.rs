@@ -2,7 +2,7 @@
 
 use crate::features::{LaneReader, base_constants, budget_features, normalisation, share_left};
 use crate::model::Model;
-use crate::spec::{Features, Form, ModelSpec};
+use crate::spec::{Features, ModelSpec, PriceBase};
 
 /// Writes what a minibatch's networks see before any budget is known, for all steps that are priced (all but the last).
 ///
@@ -83,7 +83,7 @@ impl BatchInputs {
             self.written_share = Some(of_share);
             self.fill_shares((first + context_len) * width, of_share, tape);
         }
-        if spec.features == Features::History || spec.form == Form::Residual {
+        if spec.features == Features::History || spec.form == PriceBase::Residual {
             self.fill_from_history(model, contexts, tape);
         }
     }
@@ -127,7 +127,7 @@ impl BatchInputs {
                         out[i] = values[i] * slope + offset;
                     }
                 });
-                if spec.form == Form::Residual {
+                if spec.form == PriceBase::Residual {
                     let level = reader.level_to_come(statistics, horizon - 1 - step);
                     for m in 0..budgets {
                         let (constant, _) = base_constants(statistics, m);

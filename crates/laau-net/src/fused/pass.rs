@@ -21,7 +21,7 @@ use crate::engine::BatchResult;
 use crate::error::Error;
 use crate::features::{base_constants, budget_feature, budget_features};
 use crate::model::Model;
-use crate::spec::{Form, Output};
+use crate::spec::{Output, PriceBase};
 
 /// A minibatch to be played and differentiated.
 pub(super) struct Pass<'a> {
@@ -286,14 +286,14 @@ impl<'a> Network<'a> {
             let z = column::<S, B>(simd, weights, bias, input);
             let (value, slope) = outputs::<S, B>(simd, spec.output, &z);
             match spec.form {
-                Form::Plain => {
+                PriceBase::Plain => {
                     let base = simd.splat_f64s(statistics.multiplier_scale[i]);
                     for v in 0..B {
                         prices[i][v] = simd.mul_f64s(base, value[v]);
                         slopes[i][v] = simd.mul_f64s(base, slope[v]);
                     }
                 }
-                Form::Residual => {
+                PriceBase::Residual => {
                     let (_, least) = base_constants(statistics, i);
                     let (least, one) = (simd.splat_f64s(least), simd.splat_f64s(1.0));
                     for v in 0..B {
@@ -337,7 +337,7 @@ impl<'a> Network<'a> {
             for v in 0..B {
                 upper_deltas[i][v] = simd.mul_f64s(gradients[i][v], slopes[i][v]);
             }
-            if model.spec.form == Form::Residual {
+            if model.spec.form == PriceBase::Residual {
                 let budget_slopes = &slopes[m + i];
                 for v in 0..B {
                     prices[i][v] = simd.mul_add_e_f64s(gradients[i][v], budget_slopes[v], prices[i][v]);

@@ -5,8 +5,8 @@ mod csv;
 mod observer;
 mod offline;
 mod online;
+mod reset_dead_bias;
 mod settings;
-mod wake;
 
 use laau_core::{Differentiate, Episodes};
 use serde::{Deserialize, Serialize};

@@ -50,7 +50,7 @@ pub trait TrainObserver {
     }
 
     /// The first weights had no gradient: the biases of the outputs are now this.
-    fn woken(&mut self, bias: f64) {
+    fn bias_reset(&mut self, bias: f64) {
         let _ = bias;
     }
 
@@ -83,8 +83,8 @@ impl<T: TrainObserver + ?Sized> TrainObserver for &mut T {
         (**self).resumed(history);
     }
 
-    fn woken(&mut self, bias: f64) {
-        (**self).woken(bias);
+    fn bias_reset(&mut self, bias: f64) {
+        (**self).bias_reset(bias);
     }
 
     fn batch(&mut self, progress: &BatchProgress) {
@@ -106,9 +106,9 @@ impl<A: TrainObserver, B: TrainObserver> TrainObserver for (A, B) {
         self.1.resumed(history);
     }
 
-    fn woken(&mut self, bias: f64) {
-        self.0.woken(bias);
-        self.1.woken(bias);
+    fn bias_reset(&mut self, bias: f64) {
+        self.0.bias_reset(bias);
+        self.1.bias_reset(bias);
     }
 
     fn batch(&mut self, progress: &BatchProgress) {

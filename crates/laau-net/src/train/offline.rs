@@ -10,8 +10,8 @@ use rand_chacha::ChaCha8Rng;
 
 use super::checkpoint::{Best, Checkpoint, DataMark};
 use super::observer::{BatchProgress, EpochRecord, TrainObserver};
+use super::reset_dead_bias::reset_dead_bias;
 use super::settings::Training;
-use super::wake::wake;
 use super::{NoStep, Stepper};
 use crate::error::Error;
 use crate::file::Summary;
@@ -134,9 +134,9 @@ impl Trainer {
             .engine
             .build(layer, &good.model.spec, self.settings.batch)?;
         if good.epochs_done() == 0
-            && let Some(bias) = wake(&mut good.model, &mut *engine, training)
+            && let Some(bias) = reset_dead_bias(&mut good.model, &mut *engine, training)
         {
-            observer.woken(bias);
+            observer.bias_reset(bias);
         }
         let mut run = Run {
             settings: &self.settings,
@@ -276,7 +276,7 @@ impl Run<'_> {
                     Err(error) => Err(error),
                 };
             let mut result = differentiate(&state.model)?;
-            let limit = |first: f64| first + self.settings.explosion * (1.0 + first.abs());
+            let limit = |first: f64| first + self.settings.divergence_factor * (1.0 + first.abs());
             if result.loss > limit(*reference.get_or_insert(result.loss)) {
                 // Episodes may differ by more than that: the same batch says whether it was the steps.
                 let limit = limit(differentiate(&self.start)?.loss);

@@ -29,7 +29,7 @@ pub struct Phase {
 /// | `validate_every` | 1 | epochs from one exact rollout of the validation set to the next; the last epoch always has one | `≥ 1` |
 /// | `patience` | none | stops after so many validations without a better utility | `≥ 1` |
 /// | `gradient_clip` | none | the largest norm of a gradient; a longer one is shortened | `> 0` |
-/// | `explosion` | 100 | a batch whose loss exceeds both that of the first and its own before the run's first step by more than this, times `1 + \|loss\|`, has diverged | `> 0` |
+/// | `divergence_factor` | 100 | a batch whose loss exceeds both that of the first and its own before the run's first step by more than this, times `1 + \|loss\|`, has diverged | `> 0` |
 /// | `checkpoint_every` | 10 | epochs from one checkpoint to the next; one is always left at the end, on a stop and on divergence | `≥ 1` |
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -51,7 +51,7 @@ pub struct Training {
     /// The largest norm of a gradient.
     pub gradient_clip: Option<f64>,
     /// How far a loss may rise above the first one.
-    pub explosion: f64,
+    pub divergence_factor: f64,
     /// Epochs from one checkpoint to the next.
     pub checkpoint_every: usize,
 }
@@ -84,7 +84,7 @@ impl Training {
             validate_every: 1,
             patience: None,
             gradient_clip: None,
-            explosion: 100.0,
+            divergence_factor: 100.0,
             checkpoint_every: 10,
         }
     }
@@ -141,7 +141,7 @@ impl Training {
         }
         for (field, value) in [
             ("gradient_clip", self.gradient_clip.unwrap_or(1.0)),
-            ("explosion", self.explosion),
+            ("divergence_factor", self.divergence_factor),
         ] {
             if !is_positive(value) {
                 return invalid(field, format!("expected a positive number, found {value}"));
@@ -195,8 +195,8 @@ mod tests {
             "invalid `gradient_clip`: expected a positive number, found -1",
         );
         check(
-            |t| t.explosion = f64::INFINITY,
-            "invalid `explosion`: expected a positive number, found inf",
+            |t| t.divergence_factor = f64::INFINITY,
+            "invalid `divergence_factor`: expected a positive number, found inf",
         );
     }
 }

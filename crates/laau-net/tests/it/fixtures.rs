@@ -3,7 +3,7 @@
 use laau_core::problems::WeightedFairness;
 use laau_core::{Differentiate, Episodes, Problem};
 use laau_kkt::FairnessLayer;
-use laau_net::{Features, Form, Model, ModelSpec, Network, Output, Statistics};
+use laau_net::{Features, Model, ModelSpec, Network, Output, PriceBase, Statistics};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -61,7 +61,7 @@ pub(crate) fn every_spec(problem: &dyn Problem, horizon: usize) -> Vec<ModelSpec
     let mut specs = Vec::new();
     for features in [Features::Paper, Features::History] {
         for output in [Output::Softplus, Output::Exp] {
-            for form in [Form::Plain, Form::Residual] {
+            for form in [PriceBase::Plain, PriceBase::Residual] {
                 for network in [
                     mlp(&[10, 10]),
                     mlp(&[7]),

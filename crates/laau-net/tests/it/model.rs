@@ -1,7 +1,7 @@
 //! What a model sees and what it says, against definitions written out.
 
 use laau_core::{Differentiate, Episodes, Multiplier, Observation, Pricer, Queries, Solutions, StepSolver};
-use laau_net::{Error, Form, Model, ModelSpec, Network, Statistics};
+use laau_net::{Error, Model, ModelSpec, Network, PriceBase, Statistics};
 
 use crate::fixtures::{episodes, every_spec, fairness, model};
 use crate::support::{interior_point, log_episodes};
@@ -28,7 +28,7 @@ fn an_untrained_residual_model_says_the_certainty_equivalent_price() {
     let solver = fairness();
     let train = episodes(50, 12, 1, &[140.0]);
     for spec in every_spec(solver.problem(), 12) {
-        if spec.form != Form::Residual {
+        if spec.form != PriceBase::Residual {
             continue;
         }
         let statistics = Statistics::fit(&spec, &mut solver.fork(), &train).unwrap();
@@ -113,7 +113,7 @@ fn mean_usage(solver: &dyn Differentiate, train: &Episodes, prices: &[f64]) -> V
     let queries = Queries {
         contexts: train.contexts(),
         multipliers: &multipliers,
-        remaining: &remaining,
+        available: &remaining,
     };
     solver.solve_batch(queries, &mut solutions).unwrap();
     let mut usages = vec![0.0; rows * prices.len()];

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use laau_core::problems::{LogUtility, WeightedFairness};
 use laau_core::{Differentiate, Episodes, Multiplier, Rollout, Unrolled, rollout_all};
 use laau_kkt::{FairnessLayer, InteriorPoint, Options};
-use laau_net::{Features, Form, Model, ModelSpec, Network, Output, Statistics};
+use laau_net::{Features, Model, ModelSpec, Network, Output, PriceBase, Statistics};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -72,7 +72,7 @@ pub(crate) fn all_specs(layer: &dyn Differentiate, horizon: usize) -> Vec<ModelS
     for network in [mlp(&[10, 10]), mlp(&[4]), linear()] {
         for features in [Features::Paper, Features::History] {
             for output in [Output::Softplus, Output::Exp] {
-                for form in [Form::Plain, Form::Residual] {
+                for form in [PriceBase::Plain, PriceBase::Residual] {
                     specs.push(ModelSpec {
                         network: network.clone(),
                         features,

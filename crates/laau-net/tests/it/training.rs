@@ -396,7 +396,7 @@ fn an_exploding_loss_is_a_divergence() {
     let (error, ..) = diverging(
         |training| {
             training.phases[0].learning_rate = 10.0;
-            training.explosion = 1e-2;
+            training.divergence_factor = 1e-2;
         },
         &folder.path().join("checkpoint"),
     );
@@ -514,12 +514,12 @@ fn episodes_that_do_not_fit_are_refused_before_the_first_step() {
     assert!(run(&trainer, &mut model, &sets, &mut ()).is_err());
 }
 
-/// Notes the bias of a start that had to be woken.
+/// Notes the bias of a start that had to be bias_reset.
 #[derive(Default)]
 struct Woken(Option<f64>);
 
 impl TrainObserver for Woken {
-    fn woken(&mut self, bias: f64) {
+    fn bias_reset(&mut self, bias: f64) {
         self.0 = Some(bias);
     }
 }
@@ -532,16 +532,16 @@ fn a_start_whose_prices_decide_nothing_is_woken_and_learns_as_well_as_another() 
         if let (Some(bias), Some(last)) = (output_bias, model.parameters.last_mut()) {
             *last = bias;
         }
-        let mut woken = Woken::default();
-        let trained = run(&short(30).check().unwrap(), &mut model, &sets, &mut woken).unwrap();
-        (woken.0, trained.summary.best_validation_utility.unwrap())
+        let mut bias_reset = Woken::default();
+        let trained = run(&short(30).check().unwrap(), &mut model, &sets, &mut bias_reset).unwrap();
+        (bias_reset.0, trained.summary.best_validation_utility.unwrap())
     };
-    let (woken, utility) = train(None);
-    assert_eq!(woken, None);
+    let (bias_reset, utility) = train(None);
+    assert_eq!(bias_reset, None);
     // So dear that every action is the least one; and so cheap that the budget alone decides.
     for bias in [1e4, -300.0] {
-        let (woken, woken_utility) = train(Some(bias));
-        assert_eq!(woken, Some(0.0));
+        let (bias_reset, woken_utility) = train(Some(bias));
+        assert_eq!(bias_reset, Some(0.0));
         assert_eq!(woken_utility, utility);
     }
 }

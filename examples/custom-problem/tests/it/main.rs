@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use custom_problem::{AdPacing, ClarabelLayer, Sizes, campaigns, compare};
 use laau_core::{
-    Constant, Dual, Functions, Query, SmoothProblem, Solutions, StepSolver, Unrolled, conformance,
+    AutoDiff, Constant, ProblemFunctions, Query, SmoothProblem, Solutions, StepSolver, Unrolled, conformance,
 };
 use laau_kkt::{InteriorPoint, Options};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 fn problem() -> Arc<dyn SmoothProblem> {
-    Arc::new(Dual::new(AdPacing).unwrap())
+    Arc::new(AutoDiff::new(AdPacing).unwrap())
 }
 
 fn layer() -> ClarabelLayer {
@@ -60,7 +60,7 @@ fn the_solver_agrees_with_the_library_s() {
         let query = Query {
             context: &context,
             multiplier: &[rng.random_range(0.0..0.6), rng.random_range(0.0..0.3)],
-            remaining: &[rng.random_range(0.0..4.0), rng.random_range(0.0..6.0)],
+            available: &[rng.random_range(0.0..4.0), rng.random_range(0.0..6.0)],
         };
         ours.solve(query, solutions.row_mut(0)).unwrap();
         theirs.solve(query, solutions.row_mut(1)).unwrap();
@@ -88,7 +88,7 @@ fn the_solver_agrees_with_the_library_s() {
 #[test]
 fn curved_usage_is_refused() {
     struct Curved;
-    impl Functions for Curved {
+    impl ProblemFunctions for Curved {
         fn name(&self) -> &'static str {
             "curved"
         }
@@ -112,7 +112,7 @@ fn curved_usage_is_refused() {
             out.fill(0.0);
         }
     }
-    let error = ClarabelLayer::new(Arc::new(Dual::new(Curved).unwrap()))
+    let error = ClarabelLayer::new(Arc::new(AutoDiff::new(Curved).unwrap()))
         .err()
         .unwrap();
     assert_eq!(

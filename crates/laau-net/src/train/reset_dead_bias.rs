@@ -15,7 +15,11 @@ const FARTHEST: i32 = 8;
 /// A price above every bid sells nothing, and one below every need leaves each step to its budget: neither has a gradient, and
 /// training would never leave it. The outputs' biases are then 0, or the number next to it on either side, with which some
 /// episode has one. A start that has a gradient is left as it is, to the bit, and so is one that cannot be helped.
-pub(super) fn wake(model: &mut Model, engine: &mut dyn Engine, episodes: &Episodes) -> Option<f64> {
+pub(super) fn reset_dead_bias(
+    model: &mut Model,
+    engine: &mut dyn Engine,
+    episodes: &Episodes,
+) -> Option<f64> {
     let batch: Vec<usize> = (0..episodes.len().min(EPISODES)).collect();
     let mut gradient = vec![0.0; model.parameters.len()];
     let mut is_dead = |model: &Model| {

@@ -4,7 +4,7 @@ use laau_core::{Dimensions, Query, SmoothProblem, Structure};
 
 /// Values and derivatives at the action that was evaluated last.
 #[derive(Debug, Clone)]
-pub(crate) struct Model {
+pub(crate) struct Evaluations {
     pub(crate) d: usize,
     pub(crate) m: usize,
     pub(crate) structure: Structure,
@@ -24,7 +24,7 @@ pub(crate) struct Model {
     price_gradient: Vec<f64>,
 }
 
-impl Model {
+impl Evaluations {
     pub(crate) fn new(problem: &dyn SmoothProblem) -> Self {
         let Dimensions {
             actions: d,

@@ -4,12 +4,12 @@ use laau_core::{Dimensions, SmoothProblem};
 
 /// The box of a weighted-fairness problem: one action `x` in `[lower, upper]`, utility `c ln x`, usage `x`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct FairBox {
+pub(crate) struct FairnessBounds {
     pub(crate) lower: f64,
     pub(crate) upper: f64,
 }
 
-impl FairBox {
+impl FairnessBounds {
     /// The box, if the problem is weighted fairness. The name is not believed: cost and usage are evaluated as well.
     pub(crate) fn of(problem: &dyn SmoothProblem) -> Option<Self> {
         const ONE_OF_EACH: Dimensions = Dimensions {
@@ -38,15 +38,15 @@ mod tests {
 
     #[test]
     fn weighted_fairness_is_recognised_and_nothing_else() {
-        let fair = FairBox::of(&WeightedFairness::new(2.0, 9.0).unwrap());
+        let fair = FairnessBounds::of(&WeightedFairness::new(2.0, 9.0).unwrap());
         assert_eq!(
             fair,
-            Some(FairBox {
+            Some(FairnessBounds {
                 lower: 2.0,
                 upper: 9.0
             })
         );
         let other = LogUtility::new(1, 1, vec![1.0], 2.0, 9.0).unwrap();
-        assert_eq!(FairBox::of(&other), None);
+        assert_eq!(FairnessBounds::of(&other), None);
     }
 }

@@ -11,15 +11,15 @@ pub use num_dual::DualNum;
 pub trait Number: DualNum<Primitive = f64> + Copy {}
 impl<T: DualNum<Primitive = f64> + Copy> Number for T {}
 
-/// A problem given by its two functions alone; [`Dual`] makes a [`SmoothProblem`] of it.
+/// A problem given by its two functions alone; [`AutoDiff`] makes a [`SmoothProblem`] of it.
 ///
 /// ```
-/// use laau_core::{Dimensions, Dual, Functions, Number, SmoothProblem};
+/// use laau_core::{Dimensions, AutoDiff, ProblemFunctions, Number, SmoothProblem};
 ///
 /// /// Sell `x` units at price `p`, with a market impact: revenue `p x − x²/2`.
 /// struct Sale;
 ///
-/// impl Functions for Sale {
+/// impl ProblemFunctions for Sale {
 ///     fn name(&self) -> &str { "sale" }
 ///     fn dimensions(&self) -> Dimensions { Dimensions { actions: 1, budgets: 1, context: 1 } }
 ///     fn lower(&self) -> &[f64] { &[0.0] }
@@ -29,13 +29,13 @@ impl<T: DualNum<Primitive = f64> + Copy> Number for T {}
 ///     fn least_usage(&self, out: &mut [f64]) { out[0] = 0.0; }
 /// }
 ///
-/// let problem = Dual::new(Sale)?;
+/// let problem = AutoDiff::new(Sale)?;
 /// let mut gradient = [0.0];
 /// problem.cost_gradient(&[2.0], &[3.0], &mut gradient);
 /// assert_eq!(gradient, [2.0 - 3.0]);
 /// # Ok::<(), laau_core::Error>(())
 /// ```
-pub trait Functions: Send + Sync {
+pub trait ProblemFunctions: Send + Sync {
     /// See [`Problem::name`].
     fn name(&self) -> &str;
     /// See [`Problem::dimensions`].
@@ -64,12 +64,12 @@ pub trait Functions: Send + Sync {
     }
 }
 
-/// Adds derivatives to [`Functions`]: a gradient costs one evaluation per variable, a Hessian one per pair. It allocates;
+/// Adds derivatives to [`ProblemFunctions`]: a gradient costs one evaluation per variable, a Hessian one per pair. It allocates;
 /// write [`SmoothProblem`] by hand where that matters.
 #[derive(Debug, Clone)]
-pub struct Dual<F>(F);
+pub struct AutoDiff<F>(F);
 
-impl<F: Functions> Dual<F> {
+impl<F: ProblemFunctions> AutoDiff<F> {
     /// Checks the sizes and the box.
     ///
     /// # Errors
@@ -137,7 +137,7 @@ fn lift(point: (&[f64], &[f64]), directions: (usize, usize)) -> (Vec<HyperDual64
     (lift(point.0, 0), lift(point.1, point.0.len()))
 }
 
-impl<F: Functions> Problem for Dual<F> {
+impl<F: ProblemFunctions> Problem for AutoDiff<F> {
     fn name(&self) -> &str {
         self.0.name()
     }
@@ -164,7 +164,7 @@ impl<F: Functions> Problem for Dual<F> {
     }
 }
 
-impl<F: Functions> SmoothProblem for Dual<F> {
+impl<F: ProblemFunctions> SmoothProblem for AutoDiff<F> {
     fn cost_gradient(&self, action: &[f64], context: &[f64], out: &mut [f64]) {
         for (i, value) in out.iter_mut().enumerate() {
             *value = self.lagrangian(&[], (action, context), (i, i)).eps1;

@@ -1,12 +1,12 @@
 use laau_core::problems::LogUtility;
-use laau_core::{Dimensions, Dual, Functions, Number, SmoothProblem, conformance};
+use laau_core::{AutoDiff, Dimensions, Number, ProblemFunctions, SmoothProblem, conformance};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 /// Weighted log-utility, given by its two functions alone.
 struct LogByFunctions(LogUtility);
 
-impl Functions for LogByFunctions {
+impl ProblemFunctions for LogByFunctions {
     fn name(&self) -> &'static str {
         "log-by-functions"
     }
@@ -35,7 +35,7 @@ impl Functions for LogByFunctions {
 /// Usage that bends with the action and the context: power for a rate over a channel of gain `c`.
 struct Rate;
 
-impl Functions for Rate {
+impl ProblemFunctions for Rate {
     fn name(&self) -> &'static str {
         "rate"
     }
@@ -69,7 +69,7 @@ type Derivative = fn(&dyn SmoothProblem, &[f64], &[f64], &mut [f64]);
 #[test]
 fn derivatives_by_dual_numbers_equal_the_analytic_ones() {
     let analytic = LogUtility::new(3, 2, vec![1.0, 0.0, 0.3, 0.2, 0.9, 0.1], 0.1, 10.0).unwrap();
-    let dual = Dual::new(LogByFunctions(analytic.clone())).unwrap();
+    let dual = AutoDiff::new(LogByFunctions(analytic.clone())).unwrap();
     let derivatives: [(Derivative, usize); 6] = [
         (|p, x, c, out| p.cost_gradient(x, c, out), 3),
         (|p, x, c, out| p.usage_jacobian(x, c, out), 6),
@@ -98,7 +98,7 @@ fn derivatives_by_dual_numbers_equal_the_analytic_ones() {
 
 #[test]
 fn a_problem_with_bent_usage_keeps_the_contract() {
-    conformance::problem(&Dual::new(Rate).unwrap(), |rng, c| {
+    conformance::problem(&AutoDiff::new(Rate).unwrap(), |rng, c| {
         c.fill_with(|| rng.random_range(0.2..2.0));
     });
 }

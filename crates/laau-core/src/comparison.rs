@@ -1,0 +1,261 @@
+//! Policies side by side on the same episodes.
+
+use std::time::{Duration, Instant};
+
+use rayon::prelude::*;
+
+use crate::episode::Episodes;
+use crate::error::Error;
+use crate::fit::{Fit, FitSets, Player, Sets};
+use crate::report::{PolicyReport, Report, Run};
+use crate::rollout::Rollout;
+use crate::task::Task;
+
+/// Fits policies, plays them on the same test episodes and reports.
+///
+/// Jobs run in parallel. Apart from times, the report does not depend on the number of threads.
+pub struct Comparison<'a> {
+    task: &'a Task,
+    sets: &'a Sets,
+    entries: Vec<Entry<'a>>,
+    seeds: Vec<u64>,
+    optimum: Option<Box<dyn Fit>>,
+    skip_inapplicable: bool,
+    timed: bool,
+    observer: &'a dyn ComparisonObserver,
+}
+
+struct Entry<'a> {
+    name: String,
+    fit: Box<dyn Fit>,
+    sets: FitSets<'a>,
+}
+
+/// Watches a comparison; called from several threads. `()` watches nothing.
+pub trait ComparisonObserver: Sync {
+    /// So many fits will be run.
+    fn begin(&self, jobs: usize) {
+        let _ = jobs;
+    }
+
+    /// A policy was fitted and played.
+    fn done(&self, policy: &str, run: &Run, elapsed: Duration) {
+        let _ = (policy, run, elapsed);
+    }
+}
+
+impl ComparisonObserver for () {}
+
+impl<'a> Comparison<'a> {
+    /// Compares on a task and sets of episodes; add policies with [`Comparison::with`].
+    #[must_use]
+    pub fn new(task: &'a Task, sets: &'a Sets) -> Self {
+        Self {
+            task,
+            sets,
+            entries: Vec::new(),
+            seeds: vec![0],
+            optimum: None,
+            skip_inapplicable: false,
+            timed: false,
+            observer: &(),
+        }
+    }
+
+    /// Adds a policy.
+    #[must_use]
+    pub fn with(self, name: impl Into<String>, fit: impl Fit + 'static) -> Self {
+        let sets = self.sets.to_fit();
+        self.with_fitted_on(name, fit, sets)
+    }
+
+    /// Adds a policy that is fitted on other episodes than those of the comparison, for example on shifted ones.
+    #[must_use]
+    pub fn with_fitted_on(
+        mut self,
+        name: impl Into<String>,
+        fit: impl Fit + 'static,
+        sets: FitSets<'a>,
+    ) -> Self {
+        self.entries.push(Entry {
+            name: name.into(),
+            fit: Box::new(fit),
+            sets,
+        });
+        self
+    }
+
+    /// Fits every policy that depends on a seed once per seed [default: 0].
+    #[must_use]
+    pub fn seeds(mut self, seeds: impl IntoIterator<Item = u64>) -> Self {
+        self.seeds = seeds.into_iter().collect();
+        self
+    }
+
+    /// Measures fractions of this offline optimum without listing it. An optimum that was added by [`Comparison::with`] is
+    /// used before it.
+    #[must_use]
+    pub fn relative_to(mut self, optimum: impl Fit + 'static) -> Self {
+        self.optimum = Some(Box::new(optimum));
+        self
+    }
+
+    /// Leaves out policies that are not applicable to the task; by default they end the comparison.
+    #[must_use]
+    pub fn skip_inapplicable(mut self, skip: bool) -> Self {
+        self.skip_inapplicable = skip;
+        self
+    }
+
+    /// Measures the time of a decision, too.
+    #[must_use]
+    pub fn timed(mut self) -> Self {
+        self.timed = true;
+        self
+    }
+
+    /// Reports progress.
+    #[must_use]
+    pub fn observed_by(mut self, observer: &'a dyn ComparisonObserver) -> Self {
+        self.observer = observer;
+        self
+    }
+
+    /// Fits, plays and reports.
+    ///
+    /// An offline optimum that fails is left out, and with it the fractions: the policies are still compared.
+    ///
+    /// # Errors
+    /// [`Error::Empty`] without seeds or test episodes, [`Error::NotApplicable`] unless such policies are skipped, and
+    /// whatever keeps a policy from being fitted.
+    pub fn run(self) -> Result<Report, Error> {
+        if self.seeds.is_empty() {
+            return Err(Error::Empty { what: "seed" });
+        }
+        self.task.check_episodes("test episode", &self.sets.test)?;
+        let jobs: Vec<(usize, u64)> = self
+            .entries
+            .iter()
+            .enumerate()
+            .flat_map(|(index, entry)| {
+                let count = if entry.fit.is_seeded() {
+                    self.seeds.len()
+                } else {
+                    1
+                };
+                self.seeds[..count].iter().map(move |&seed| (index, seed))
+            })
+            .collect();
+        self.observer.begin(jobs.len());
+        let results: Vec<Result<Run, Error>> = jobs
+            .par_iter()
+            .map(|&(index, seed)| {
+                let Entry { name, fit, sets } = &self.entries[index];
+                let began = Instant::now();
+                let run = self.play(&**fit, *sets, seed)?;
+                self.observer.done(name, &run, began.elapsed());
+                Ok(run)
+            })
+            .collect();
+        let mut played: Vec<(String, Vec<Run>)> = Vec::new();
+        let mut left_out: Vec<(String, Error)> = Vec::new();
+        for (&(index, _), result) in jobs.iter().zip(results) {
+            let name = &self.entries[index].name;
+            match result {
+                Ok(run) => match played.last_mut() {
+                    Some((last, runs)) if last == name => runs.push(run),
+                    _ => played.push((name.clone(), vec![run])),
+                },
+                Err(error) if self.may_leave_out(index, &error) => {
+                    if left_out.last().is_none_or(|(last, _)| last != name) {
+                        left_out.push((name.clone(), error));
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let optimum = self.optimum_of(&played, &mut left_out);
+        let policies = played
+            .into_iter()
+            .map(|(name, runs)| {
+                let mut report =
+                    PolicyReport::new(name, runs, &self.seeds, &self.sets.test, optimum.as_deref());
+                if self.timed {
+                    let player = &report.runs[0].fitted.player;
+                    report.microseconds_per_decision =
+                        Some(microseconds(self.task, player, &self.sets.test)?);
+                }
+                Ok(report)
+            })
+            .collect::<Result<_, Error>>()?;
+        Ok(Report {
+            problem: self.task.problem.name().to_owned(),
+            horizon: self.sets.test.horizon(),
+            episodes: self.sets.test.len(),
+            seeds: self.seeds,
+            policies,
+            left_out,
+        })
+    }
+
+    fn play(&self, fit: &dyn Fit, sets: FitSets<'_>, seed: u64) -> Result<Run, Error> {
+        let fitted = fit.fit(self.task, sets, seed, &mut ())?;
+        let rollouts = fitted.player.play(self.task, &self.sets.test)?;
+        Ok(Run {
+            seed,
+            fitted,
+            rollouts,
+        })
+    }
+
+    /// Inapplicable policies if the caller says so, and the optimum always: it is a yardstick.
+    fn may_leave_out(&self, index: usize, error: &Error) -> bool {
+        match error {
+            Error::NotApplicable { .. } => self.skip_inapplicable,
+            _ => self.entries[index].fit.is_hindsight(),
+        }
+    }
+
+    fn optimum_of(
+        &self,
+        played: &[(String, Vec<Run>)],
+        left_out: &mut Vec<(String, Error)>,
+    ) -> Option<Vec<Rollout>> {
+        let listed = played.iter().find_map(|(_, runs)| match runs[0].fitted.player {
+            Player::Hindsight(_) => Some(runs[0].rollouts.clone()),
+            Player::Online(_) => None,
+        });
+        if listed.is_some() || self.entries.iter().any(|entry| entry.fit.is_hindsight()) {
+            return listed;
+        }
+        match self.play(&**self.optimum.as_ref()?, self.sets.to_fit(), self.seeds[0]) {
+            Ok(run) => Some(run.rollouts),
+            Err(error) => {
+                left_out.push(("opt".to_owned(), error));
+                None
+            }
+        }
+    }
+}
+
+/// The time of one decision in one thread, ledger included; for the optimum its share of the planning.
+fn microseconds(task: &Task, player: &Player, episodes: &Episodes) -> Result<f64, Error> {
+    /// Other programs only make it slower: the fastest pass counts.
+    const PASSES: usize = 3;
+    const EPISODES: usize = 64;
+    let first: Vec<usize> = (0..episodes.len().min(EPISODES)).collect();
+    let episodes = episodes.select(&first);
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(1)
+        .build()
+        .map_err(|error| Error::Thread {
+            reason: error.to_string(),
+        })?;
+    let mut fastest = f64::INFINITY;
+    for _ in 0..PASSES {
+        let began = Instant::now();
+        pool.install(|| player.play(task, &episodes))?;
+        fastest = fastest.min(began.elapsed().as_secs_f64());
+    }
+    Ok(fastest * 1e6 / (episodes.len() * episodes.horizon()) as f64)
+}

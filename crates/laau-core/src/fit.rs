@@ -1,0 +1,244 @@
+//! From episodes to a policy.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::episode::Episodes;
+use crate::error::Error;
+use crate::hindsight::Hindsight;
+use crate::policy::{GradientCounts, Policy};
+use crate::rollout::{Rollout, rollout_all, rollout_hindsight};
+use crate::task::Task;
+
+/// Episodes to fit, to tune and to test on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sets {
+    /// To fit and train on.
+    pub train: Episodes,
+    /// To tune on.
+    pub validation: Episodes,
+    /// To compare on; no fit sees them.
+    pub test: Episodes,
+}
+
+impl Sets {
+    /// What a fit may see.
+    #[must_use]
+    pub fn to_fit(&self) -> FitSets<'_> {
+        FitSets {
+            train: &self.train,
+            validation: &self.validation,
+        }
+    }
+}
+
+/// What a fit sees of [`Sets`].
+#[derive(Debug, Clone, Copy)]
+pub struct FitSets<'a> {
+    /// To fit and train on.
+    pub train: &'a Episodes,
+    /// To tune on.
+    pub validation: &'a Episodes,
+}
+
+/// Makes a policy for a task from episodes: LAAU in all its forms, every rival, the offline optimum, and your own.
+///
+/// A policy that learns nothing implements it, too, and ignores the episodes.
+pub trait Fit: Send + Sync {
+    /// Fits, tunes or trains. The same arguments give the same policy, for any number of threads.
+    ///
+    /// # Errors
+    /// [`Error::NotApplicable`] when the policy is not made for the task; anything that keeps it from fitting.
+    fn fit(
+        &self,
+        task: &Task,
+        sets: FitSets<'_>,
+        seed: u64,
+        observer: &mut dyn FitObserver,
+    ) -> Result<Fitted, Error>;
+
+    /// Whether the seed makes a difference.
+    fn is_seeded(&self) -> bool {
+        false
+    }
+
+    /// Whether it gives an offline optimum, which fractions are measured by.
+    fn is_hindsight(&self) -> bool {
+        false
+    }
+}
+
+impl<F: Fit + ?Sized> Fit for Box<F> {
+    fn fit(
+        &self,
+        task: &Task,
+        sets: FitSets<'_>,
+        seed: u64,
+        observer: &mut dyn FitObserver,
+    ) -> Result<Fitted, Error> {
+        (**self).fit(task, sets, seed, observer)
+    }
+
+    fn is_seeded(&self) -> bool {
+        (**self).is_seeded()
+    }
+
+    fn is_hindsight(&self) -> bool {
+        (**self).is_hindsight()
+    }
+}
+
+/// A policy that needs no episodes: a function from a task to the policy.
+///
+/// ```
+/// # use laau_core::{Task, Unfitted};
+/// # fn example<P: laau_core::Policy + 'static>(my_policy: fn(&Task) -> P) {
+/// let fit = Unfitted(move |task: &Task| Ok(my_policy(task)));
+/// # let _: Box<dyn laau_core::Fit> = Box::new(fit);
+/// # }
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Unfitted<F>(pub F);
+
+impl<P, F> Fit for Unfitted<F>
+where
+    P: Policy + 'static,
+    F: Fn(&Task) -> Result<P, Error> + Send + Sync,
+{
+    fn fit(&self, task: &Task, _: FitSets<'_>, _: u64, _: &mut dyn FitObserver) -> Result<Fitted, Error> {
+        (self.0)(task).map(Fitted::new)
+    }
+}
+
+/// Watches a fit. `()` watches nothing.
+pub trait FitObserver {
+    /// So much of the work is done.
+    fn progress(&mut self, done: usize, of: usize) {
+        let _ = (done, of);
+    }
+
+    /// Asked from time to time; `true` ends the fit with the best found so far.
+    fn should_stop(&mut self) -> bool {
+        false
+    }
+}
+
+impl FitObserver for () {}
+
+/// A policy that is ready to play.
+pub enum Player {
+    /// One that decides step by step.
+    Online(Box<dyn Policy>),
+    /// One that plans with the whole episode in sight.
+    Hindsight(Box<dyn Hindsight>),
+}
+
+impl Player {
+    /// Plays all episodes, in parallel; the result does not depend on the number of threads.
+    ///
+    /// # Errors
+    /// When the problem cannot be played on the episodes, or a plan fails.
+    pub fn play(&self, task: &Task, episodes: &Episodes) -> Result<Vec<Rollout>, Error> {
+        match self {
+            Self::Online(policy) => rollout_all(&*task.problem, &**policy, episodes),
+            Self::Hindsight(hindsight) => rollout_hindsight(&*task.problem, &**hindsight, episodes),
+        }
+    }
+}
+
+/// What a fit gives: a policy, and what was found for it.
+pub struct Fitted {
+    /// The policy, ready to play.
+    pub player: Player,
+    /// What was fitted or tuned (η, `λ_1`, π, …), by name.
+    pub parameters: BTreeMap<String, Parameter>,
+    /// Exact and approximate gradients in training, for a policy that was trained.
+    pub gradients: Option<GradientCounts>,
+}
+
+impl Fitted {
+    /// An online policy.
+    #[must_use]
+    pub fn new(policy: impl Policy + 'static) -> Self {
+        Self::with_player(Player::Online(Box::new(policy)))
+    }
+
+    /// An offline optimum.
+    #[must_use]
+    pub fn hindsight(optimum: Box<dyn Hindsight>) -> Self {
+        Self::with_player(Player::Hindsight(optimum))
+    }
+
+    fn with_player(player: Player) -> Self {
+        Self {
+            player,
+            parameters: BTreeMap::new(),
+            gradients: None,
+        }
+    }
+
+    /// Adds a parameter to the report.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<String>, value: impl Into<Parameter>) -> Self {
+        self.parameters.insert(name.into(), value.into());
+        self
+    }
+}
+
+/// The value of a parameter that was fitted or tuned.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Parameter {
+    /// A count.
+    Count(u64),
+    /// A number.
+    Number(f64),
+    /// Several numbers, for example one per budget.
+    Numbers(Vec<f64>),
+    /// A choice.
+    Word(String),
+}
+
+impl fmt::Display for Parameter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Count(count) => write!(f, "{count}"),
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Numbers(numbers) => {
+                let texts: Vec<String> = numbers.iter().map(f64::to_string).collect();
+                f.write_str(&texts.join(" "))
+            }
+            Self::Word(word) => f.write_str(word),
+        }
+    }
+}
+
+impl From<f64> for Parameter {
+    fn from(number: f64) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl From<usize> for Parameter {
+    fn from(count: usize) -> Self {
+        Self::Count(count as u64)
+    }
+}
+
+impl From<&str> for Parameter {
+    fn from(word: &str) -> Self {
+        Self::Word(word.to_owned())
+    }
+}
+
+/// One number is a number, several are a list.
+impl From<&[f64]> for Parameter {
+    fn from(numbers: &[f64]) -> Self {
+        match numbers {
+            [number] => Self::Number(*number),
+            several => Self::Numbers(several.to_vec()),
+        }
+    }
+}

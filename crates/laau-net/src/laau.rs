@@ -1,0 +1,185 @@
+//! LAAU as a [`Fit`]: statistics, initial weights, training, policy.
+
+use laau_core::{Fit, FitObserver, FitSets, Fitted, Problem, Task, Unrolled};
+
+use crate::error::Error;
+use crate::model::Model;
+use crate::spec::{Features, ModelSpec, Network, Output, PriceBase};
+use crate::statistics::Statistics;
+use crate::train::{BatchProgress, TrainObserver, Trained, Training};
+
+/// A learned policy before it is trained: what its model is made of, and how it is trained.
+///
+/// ```no_run
+/// # fn example(task: &laau_core::Task, sets: &laau_core::Sets) -> Result<(), laau_core::Error> {
+/// use laau_core::Fit;
+/// use laau_net::Laau;
+///
+/// let fitted = Laau::residual().fit(task, sets.to_fit(), 0, &mut ())?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Laau {
+    /// The name in tables.
+    pub name: String,
+    /// The network.
+    pub network: Network,
+    /// What the network sees.
+    pub features: Features,
+    /// How its output becomes a positive price.
+    pub output: Output,
+    /// What the price is relative to.
+    pub base: PriceBase,
+    /// How it is trained; its seed is that of the fit.
+    pub training: Training,
+}
+
+impl Laau {
+    /// The paper's model and training.
+    #[must_use]
+    pub fn paper() -> Self {
+        Self {
+            name: "laau".to_owned(),
+            network: Network::Mlp {
+                hidden: vec![10, 10],
+                spectral_bound: None,
+            },
+            features: Features::Paper,
+            output: Output::Softplus,
+            base: PriceBase::Plain,
+            training: Training::paper(),
+        }
+    }
+
+    /// The paper's network on history features.
+    #[must_use]
+    pub fn history() -> Self {
+        Self {
+            name: "laau-history".to_owned(),
+            features: Features::History,
+            ..Self::paper()
+        }
+    }
+
+    /// The paper's network on history features, times the certainty-equivalent price.
+    #[must_use]
+    pub fn residual() -> Self {
+        Self {
+            name: "laau-residual".to_owned(),
+            output: Output::Exp,
+            base: PriceBase::Residual,
+            ..Self::history()
+        }
+    }
+
+    /// The paper's linear model, its weights in a ball of radius 10.
+    #[must_use]
+    pub fn linear() -> Self {
+        Self {
+            name: "linear".to_owned(),
+            network: Network::Linear {
+                norm_bound: Some(10.0),
+            },
+            ..Self::paper()
+        }
+    }
+
+    /// The same with other training settings.
+    #[must_use]
+    pub fn trained_by(self, training: Training) -> Self {
+        Self { training, ..self }
+    }
+
+    /// The specification of the model for a problem and a horizon.
+    #[must_use]
+    pub fn spec(&self, problem: &dyn Problem, horizon: usize) -> ModelSpec {
+        ModelSpec {
+            problem: problem.name().to_owned(),
+            dimensions: problem.dimensions(),
+            horizon,
+            network: self.network.clone(),
+            features: self.features,
+            output: self.output,
+            form: self.base,
+        }
+    }
+
+    /// A model with the statistics of the training episodes and initial weights.
+    ///
+    /// # Errors
+    /// When a setting is outside its range, or the episodes do not fit the problem.
+    pub fn initial(&self, task: &Task, train: &laau_core::Episodes, seed: u64) -> Result<Model, Error> {
+        let spec = self.spec(&*task.problem, train.horizon());
+        let statistics = Statistics::fit(&spec, &mut task.solver.clone(), train)?;
+        Model::new(spec, statistics, seed)
+    }
+
+    /// Trains a model; without validation episodes the last weights are kept.
+    ///
+    /// # Errors
+    /// As [`Laau::initial`] and [`crate::Trainer::run`].
+    pub fn train(
+        &self,
+        task: &Task,
+        train: &laau_core::Episodes,
+        validation: Option<&laau_core::Episodes>,
+        seed: u64,
+        observer: &mut dyn TrainObserver,
+    ) -> Result<(Model, Trained), Error> {
+        let training = Training {
+            seed,
+            ..self.training.clone()
+        };
+        let mut model = self.initial(task, train, seed)?;
+        let trainer = training.check()?;
+        let trained = trainer.run(&mut model, &*task.solver, train, validation, observer)?;
+        Ok((model, trained))
+    }
+}
+
+impl Fit for Laau {
+    fn fit(
+        &self,
+        task: &Task,
+        sets: FitSets<'_>,
+        seed: u64,
+        observer: &mut dyn FitObserver,
+    ) -> Result<Fitted, laau_core::Error> {
+        let mut watched = Watched(observer);
+        let (model, trained) = self
+            .train(task, sets.train, Some(sets.validation), seed, &mut watched)
+            .map_err(|error| error.of_policy(&self.name))?;
+        let policy = Unrolled::new(&self.name, model, task.solver.clone())?;
+        let mut fitted = Fitted::new(policy).with("epochs", trained.history.len());
+        if let Some(epoch) = trained.summary.best_epoch {
+            fitted = fitted.with("best_epoch", epoch);
+        }
+        fitted.gradients = Some(trained.summary.gradients);
+        Ok(fitted)
+    }
+
+    fn is_seeded(&self) -> bool {
+        true
+    }
+}
+
+/// A fit's observer at a training run.
+struct Watched<'a>(&'a mut dyn FitObserver);
+
+impl TrainObserver for Watched<'_> {
+    fn batch(&mut self, progress: &BatchProgress) {
+        let BatchProgress {
+            epoch,
+            epochs,
+            batches_done,
+            batches,
+            ..
+        } = *progress;
+        self.0.progress(epoch * batches + batches_done, epochs * batches);
+    }
+
+    fn should_stop(&mut self) -> bool {
+        self.0.should_stop()
+    }
+}
