@@ -11,10 +11,10 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
 
-use laau_core::Episodes;
-use laau_core::problems::WeightedFairness;
-use laau_kkt::FairnessLayer;
-use laau_net::{Model, ModelSpec, Statistics, Summary};
+use laau::core::Episodes;
+use laau::core::problems::WeightedFairness;
+use laau::kkt::FairnessLayer;
+use laau::net::{Model, ModelSpec, Statistics, Summary};
 
 /// Steps of the episode: the stream is one episode.
 const HORIZON: usize = 1_000_000;
@@ -111,6 +111,6 @@ fn write_model(folder: &Path, steps: usize) -> Result<PathBuf, Box<dyn std::erro
     let train = Episodes::new(steps, 1, 1, contexts, vec![12.5 * steps as f64])?;
     let statistics = Statistics::fit(&spec, &mut FairnessLayer::new(problem), &train)?;
     let path = folder.join("model.safetensors");
-    laau_net::save_model(&path, &Model::new(spec, statistics, 0)?, &Summary::untrained(0))?;
+    laau::net::save_model(&path, &Model::new(spec, statistics, 0)?, &Summary::untrained(0))?;
     Ok(path)
 }

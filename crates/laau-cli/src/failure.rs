@@ -101,9 +101,9 @@ impl<T, E: Display> Hint<T> for Result<T, E> {
     }
 }
 
-impl From<laau_core::Error> for Failure {
-    fn from(error: laau_core::Error) -> Self {
-        use laau_core::Error;
+impl From<laau::core::Error> for Failure {
+    fn from(error: laau::core::Error) -> Self {
+        use laau::core::Error;
         let hint = match error.root() {
             Error::BudgetTooSmall { least, .. } => {
                 return Self::new(
@@ -130,15 +130,30 @@ impl From<laau_core::Error> for Failure {
     }
 }
 
-impl From<laau_kkt::Error> for Failure {
-    fn from(error: laau_kkt::Error) -> Self {
+impl From<laau::registry::Error> for Failure {
+    fn from(error: laau::registry::Error) -> Self {
+        use laau::registry::Error;
+        match error {
+            Error::Core(error) => error.into(),
+            Error::Data(error) => error.into(),
+            Error::Net(error) => error.into(),
+            other => {
+                let hint = other.hint().unwrap_or_default();
+                Self::new(other, hint)
+            }
+        }
+    }
+}
+
+impl From<laau::kkt::Error> for Failure {
+    fn from(error: laau::kkt::Error) -> Self {
         Self::new(error, "see the keys of [problem] in `laau config --default`")
     }
 }
 
-impl From<laau_net::Error> for Failure {
-    fn from(error: laau_net::Error) -> Self {
-        use laau_net::Error;
+impl From<laau::net::Error> for Failure {
+    fn from(error: laau::net::Error) -> Self {
+        use laau::net::Error;
         match error {
             Error::Core(error) => error.into(),
             Error::Io { path, source } => Self::file(&path, &source, "check the path and its permissions"),
@@ -156,9 +171,9 @@ impl From<laau_net::Error> for Failure {
     }
 }
 
-impl From<laau_data::Error> for Failure {
-    fn from(error: laau_data::Error) -> Self {
-        use laau_data::Error;
+impl From<laau::data::Error> for Failure {
+    fn from(error: laau::data::Error) -> Self {
+        use laau::data::Error;
         let hint = match error {
             Error::Core(error) => return error.into(),
             Error::Io { file, source } => {

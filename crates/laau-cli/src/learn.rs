@@ -5,17 +5,15 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, ValueEnum};
-use laau_core::Task;
-use laau_net::{CsvLog, Model, OnlineObserver, Round, Statistics};
+use laau::core::Task;
+use laau::net::{CsvLog, Laau, Model, OnlineObserver, Round};
 use serde::Serialize;
 
-use crate::config::{Config, ConfigFlags, scope};
+use crate::config::{ConfigFile, Flags, LearningSection, ModelSection, ProblemSection};
 use crate::failure::Failure;
 use crate::sets::Set;
 use crate::train::save_model;
-use crate::{interrupt, output, registry, sets};
-
-scope!(LearnScope, "problem", "model", "learning");
+use crate::{interrupt, output, sets};
 
 /// The arguments as they are typed.
 #[derive(Debug, Args)]
@@ -39,7 +37,13 @@ pub(crate) struct LearnArgs {
     #[arg(long, value_enum, default_value_t = Format::Csv)]
     format: Format,
     #[command(flatten)]
-    config: ConfigFlags<LearnScope>,
+    config: ConfigFile,
+    #[command(flatten)]
+    problem: Flags<ProblemSection>,
+    #[command(flatten)]
+    cold: Flags<ModelSection>,
+    #[command(flatten)]
+    learning: Flags<LearningSection>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -52,17 +56,21 @@ enum Format {
 
 /// Learns from every episode in turn.
 pub(crate) fn run(arguments: &LearnArgs) -> Result<(), Failure> {
-    let config = arguments.config.load()?;
-    let task = registry::task(&config.problem)?;
+    let config = arguments.config.read()?;
+    let task = config.problem(&arguments.problem)?.task()?;
+    let learning = config.section(&arguments.learning)?;
     let [set] = sets::read(&*task.problem, [&arguments.episodes])?;
     let (model, seed) = match &arguments.model {
         Some(path) => warm(path, &task, &set)?,
-        None => (cold(&config, &task, &set)?, config.learning.seed),
+        None => {
+            let laau = config.section(&arguments.cold)?.laau()?;
+            (cold(&laau, &learning, &task, &set)?, learning.seed())
+        }
     };
     if let Some(path) = &arguments.output {
         output::probe(path)?;
     }
-    let mut learner = config.learning.settings().check(model, task.solver.clone())?;
+    let mut learner = learning.settings().check(model, task.solver.clone())?;
     let asked = interrupt::watch()?;
     let mut rounds = Rounds {
         out: match arguments.format {
@@ -96,16 +104,15 @@ pub(crate) fn run(arguments: &LearnArgs) -> Result<(), Failure> {
 
 /// A model from a file, and the seed it began with.
 fn warm(path: &Path, task: &Task, set: &Set) -> Result<(Model, u64), Failure> {
-    let (model, summary) = laau_net::load_model(path)?;
-    registry::check_model(task, &model.spec)?;
+    let (model, summary) = laau::net::load_model(path)?;
+    sets::check_model(task, &model.spec)?;
     set.check_horizon(model.spec.horizon, &path.display().to_string())?;
     Ok((model, summary.seed))
 }
 
 /// A fresh model, normalised by the first episodes.
-fn cold(config: &Config, task: &Task, set: &Set) -> Result<Model, Failure> {
-    let spec = config.model.spec(&*task.problem, set.episodes.horizon())?;
-    let look = config.learning.first_look;
+fn cold(laau: &Laau, learning: &LearningSection, task: &Task, set: &Set) -> Result<Model, Failure> {
+    let look = learning.first_look();
     if look == 0 {
         return Err(Failure::new(
             "invalid `first-look`: expected at least 1, found 0",
@@ -113,8 +120,7 @@ fn cold(config: &Config, task: &Task, set: &Set) -> Result<Model, Failure> {
         ));
     }
     let first: Vec<usize> = (0..set.episodes.len().min(look)).collect();
-    let statistics = Statistics::fit(&spec, &mut task.solver.clone(), &set.episodes.select(&first))?;
-    Ok(Model::new(spec, statistics, config.learning.seed)?)
+    Ok(laau.initial(task, &set.episodes.select(&first), learning.seed())?)
 }
 
 /// Writes rounds to standard output; ends the run when nobody reads, or the user asks.

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use laau_core::{Dimensions, Episodes, Error, Problem};
+use laau::core::{Dimensions, Episodes, Error, Problem, Task};
+use laau::net::ModelSpec;
 
 use crate::failure::Failure;
 
@@ -48,10 +49,11 @@ impl Set {
                 "make some with `laau generate` or `laau import`",
             )
         };
-        let episodes = match laau_data::read_episodes(path) {
+        let episodes = match laau::data::read_episodes(path) {
             Ok(episodes) => episodes,
             Err(
-                laau_data::Error::Empty { .. } | laau_data::Error::Core(Error::WrongLength { found: 0, .. }),
+                laau::data::Error::Empty { .. }
+                | laau::data::Error::Core(Error::WrongLength { found: 0, .. }),
             ) => return Err(none()),
             Err(error) => return Err(error.into()),
         };
@@ -105,4 +107,27 @@ impl Set {
             Failure::new(format_args!("{path}: {error}"), hint)
         })
     }
+}
+
+/// Refuses a model of another problem.
+pub(crate) fn check_model(task: &Task, spec: &ModelSpec) -> Result<(), Failure> {
+    spec.check_problem(&*task.problem).map_err(|_| {
+        let (theirs, ours) = (spec.dimensions, task.problem.dimensions());
+        let sizes = |d: Dimensions| {
+            format!(
+                "{} actions, {} budgets, context of {}",
+                d.actions, d.budgets, d.context
+            )
+        };
+        Failure::new(
+            format_args!(
+                "the model is for problem `{}` ({}), not for `{}` ({})",
+                spec.problem,
+                sizes(theirs),
+                task.problem.name(),
+                sizes(ours)
+            ),
+            format_args!("name the model's problem: --problem {}", spec.problem),
+        )
+    })
 }

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use laau_core::{Episodes, Report, Rollout, column_names};
-use laau_data::{TableColumn, Values, write_table};
+use laau::core::{Episodes, Report, Rollout, column_names};
+use laau::data::{TableColumn, Values, write_table};
 
 use super::formats::json;
 use crate::failure::Failure;
@@ -19,7 +19,7 @@ pub(super) fn write(folder: &Path, report: &Report, test: &Episodes, steps: bool
         let place = folder.join(name);
         let beside = staged.add(place.clone())?;
         write_table(&beside, columns).map_err(|error| match error {
-            laau_data::Error::Io { source, .. } => output::cannot_write(&place, &source),
+            laau::data::Error::Io { source, .. } => output::cannot_write(&place, &source),
             other => other.into(),
         })
     };

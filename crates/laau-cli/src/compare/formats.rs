@@ -1,7 +1,7 @@
 //! The figures as a table, JSON, CSV or Markdown.
 
 use clap::ValueEnum;
-use laau_core::Report;
+use laau::core::Report;
 
 use crate::failure::Failure;
 

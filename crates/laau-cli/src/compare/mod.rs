@@ -7,16 +7,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use laau_baselines::OptOptions;
-use laau_core::{Comparison, ComparisonObserver, Error, Report, Run, Sets, four_digits, mean_utility};
+use laau::baselines::OptOptions;
+use laau::core::{Comparison, ComparisonObserver, Error, Report, Run, Sets, four_digits, mean_utility};
+use laau::registry::PolicyKind;
 
 use self::formats::Format;
-use crate::config::{ConfigFlags, scope};
+use crate::config::{ConfigFile, Flags, ProblemSection, TrainingSection};
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::{output, registry, sets};
-
-scope!(CompareScope, "problem", "training");
+use crate::{output, sets};
 
 /// The arguments as they are typed.
 #[derive(Debug, Args)]
@@ -55,14 +54,18 @@ pub(crate) struct CompareArgs {
     #[arg(short, long)]
     quiet: bool,
     #[command(flatten)]
-    config: ConfigFlags<CompareScope>,
+    config: ConfigFile,
+    #[command(flatten)]
+    problem: Flags<ProblemSection>,
+    #[command(flatten)]
+    training: Flags<TrainingSection>,
 }
 
 /// Fits, plays, reports.
 pub(crate) fn run(arguments: &CompareArgs) -> Result<(), Failure> {
-    let config = arguments.config.load()?;
-    let task = registry::task(&config.problem)?;
-    let training = config.training.settings();
+    let config = arguments.config.read()?;
+    let task = config.problem(&arguments.problem)?.task()?;
+    let training = config.section(&arguments.training)?.settings();
     training.clone().check()?;
     let policies = chosen(&arguments.policies)?;
     let mut seeds = arguments.seeds.clone();
@@ -91,7 +94,7 @@ pub(crate) fn run(arguments: &CompareArgs) -> Result<(), Failure> {
         .timed()
         .observed_by(&watch);
     for name in policies {
-        comparison = comparison.with(name, registry::fitter(name, &training)?);
+        comparison = comparison.with(name.name(), name.fit(&training));
     }
     let report = comparison.run()?;
     watch.0.finish();
@@ -105,20 +108,20 @@ pub(crate) fn run(arguments: &CompareArgs) -> Result<(), Failure> {
 }
 
 /// The policies that were named, or all.
-fn chosen(named: &[String]) -> Result<Vec<&str>, Failure> {
+fn chosen(named: &[String]) -> Result<Vec<PolicyKind>, Failure> {
     if named.is_empty() {
-        return Ok(registry::POLICIES.to_vec());
+        return Ok(PolicyKind::ALL.to_vec());
     }
-    let mut policies: Vec<&str> = Vec::with_capacity(named.len());
+    let mut policies: Vec<PolicyKind> = Vec::with_capacity(named.len());
     for name in named {
-        registry::check_policy(name)?;
-        if policies.contains(&name.as_str()) {
+        let policy = name.parse()?;
+        if policies.contains(&policy) {
             return Err(Failure::new(
                 format_args!("policy `{name}` is named twice"),
                 "name each policy once",
             ));
         }
-        policies.push(name);
+        policies.push(policy);
     }
     Ok(policies)
 }

@@ -1,108 +1,185 @@
 //! Configuration: defaults, then a TOML file, then flags; whatever comes later wins.
+//!
+//! A section is one struct. Its fields are the flags (by clap), the keys of a file (by serde) and, with
+//! [`Section::defaults`], the printed default; a key that nobody gives has the default of the library type it becomes.
 
 mod episodes;
-mod flags;
-mod keys;
 mod model;
 mod problem;
 mod training;
+mod values;
 mod workload;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use clap::{ArgMatches, Args, FromArgMatches};
+use laau::registry::suggest;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
-pub(crate) use self::episodes::{AzureFunctionsConfig, AzureVmConfig, EpisodesConfig, TableConfig};
-pub(crate) use self::flags::{ConfigFlags, Scope, scope};
-use self::keys::{Key, SECTIONS, Section};
-pub(crate) use self::model::ModelConfig;
-pub(crate) use self::problem::ProblemConfig;
-pub(crate) use self::training::{LearningConfig, TrainingConfig};
-pub(crate) use self::workload::WorkloadConfig;
+pub(crate) use self::episodes::{AzureFunctionsSection, AzureVmSection, EpisodesSection, TableSection};
+pub(crate) use self::model::ModelSection;
+pub(crate) use self::problem::ProblemSection;
+pub(crate) use self::training::{LearningSection, TrainingSection};
+pub(crate) use self::workload::WorkloadSection;
 use crate::failure::{Failure, Hint as _};
-use crate::suggest;
 
-/// The settings of every command, section by section.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct Config {
-    /// What is decided.
-    pub(crate) problem: ProblemConfig,
-    /// What a model is made of.
-    pub(crate) model: ModelConfig,
-    /// Offline training.
-    pub(crate) training: TrainingConfig,
-    /// Online training.
-    pub(crate) learning: LearningConfig,
-    /// The synthetic workload.
-    pub(crate) workload: WorkloadConfig,
-    /// How episodes are made of a trace.
-    pub(crate) episodes: EpisodesConfig,
-    /// What is taken of the Azure VM trace.
-    pub(crate) azure_vm: AzureVmConfig,
-    /// What is taken of the Azure Functions trace.
-    pub(crate) azure_functions: AzureFunctionsConfig,
-    /// What the columns of a table mean.
-    pub(crate) table: TableConfig,
+/// A section of the configuration: optional values that flags and files share.
+pub(crate) trait Section: Args + Serialize + DeserializeOwned + Default {
+    /// The name in files.
+    const NAME: &'static str;
+    /// What the section is for.
+    const HELP: &'static str;
+
+    /// The value of every key that has a default.
+    fn defaults() -> Self;
+
+    /// An example for every key that has none.
+    fn examples() -> Self;
 }
 
-impl Config {
-    /// The defaults, a file if there is one, and the flags that were given.
-    fn load(file: Option<&Path>, flags: &[(&Section, &Key, &str)]) -> Result<Self, Failure> {
-        let mut table = default_table()?;
-        if let Some(path) = file {
-            overlay(&mut table, read(path)?);
-        }
-        for (section, key, text) in flags {
-            let value = key.parse(text).map_err(|reason| {
-                Failure::new(
-                    format_args!("`{text}` is no value of --{}: {reason}", key.flag),
-                    format_args!("it is used like this: --{} {}", key.flag, key.flag_example()),
-                )
-            })?;
-            insert(&mut table, section.name, key.name, value);
-        }
-        Self::from_table(table)
+/// The flags of a section; their help names the defaults.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Flags<S>(pub(crate) S);
+
+impl<S: Section> Args for Flags<S> {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        let defaults = table(&S::defaults()).unwrap_or_default();
+        let own = S::augment_args(clap::Command::new(S::NAME));
+        own.get_arguments()
+            .fold(S::augment_args(command), |command, argument| {
+                let Some(default) = defaults.get(&key_of(argument)) else {
+                    return command;
+                };
+                let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+                command.mut_arg(argument.get_id(), |argument| {
+                    argument.help(format!("{help} [default: {}]", flag_text(default)))
+                })
+            })
     }
 
-    fn from_table(table: Table) -> Result<Self, Failure> {
-        Value::Table(table)
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+impl<S: Section> FromArgMatches for Flags<S> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        S::from_arg_matches(matches).map(Self)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.0.update_from_arg_matches(matches)
+    }
+}
+
+/// A value as it is typed after a flag: `1,2` for a list, `50:0.005,30:0.0025` for rows.
+fn flag_text(value: &Value) -> String {
+    let join =
+        |values: &[Value], between: &str| values.iter().map(flag_text).collect::<Vec<_>>().join(between);
+    match value {
+        Value::String(word) => word.clone(),
+        Value::Array(rows) if rows.iter().all(Value::is_array) => {
+            let rows = rows.iter().filter_map(Value::as_array).map(|row| join(row, ":"));
+            rows.collect::<Vec<_>>().join(",")
+        }
+        Value::Array(values) => join(values, ","),
+        other => other.to_string(),
+    }
+}
+
+/// `--config FILE`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ConfigFile {
+    /// Settings in TOML; `laau config --default` prints one to start from
+    #[arg(long = "config", value_name = "FILE")]
+    path: Option<PathBuf>,
+}
+
+impl ConfigFile {
+    /// Reads the file, if there is one.
+    pub(crate) fn read(&self) -> Result<Config, Failure> {
+        let Some(path) = &self.path else {
+            return Ok(Config::default());
+        };
+        Ok(Config(read(path)?))
+    }
+}
+
+/// A configuration file.
+#[derive(Debug, Default)]
+pub(crate) struct Config(Table);
+
+impl Config {
+    /// A section: the flags that were given over the keys of the file.
+    pub(crate) fn section<S: Section>(&self, Flags(flags): &Flags<S>) -> Result<S, Failure> {
+        let mut keys = match self.0.get(S::NAME) {
+            Some(Value::Table(keys)) => keys.clone(),
+            _ => Table::new(),
+        };
+        keys.extend(table(flags)?);
+        let place = |error: toml::de::Error| format!("[{}]: {}", S::NAME, one_line(&error.to_string()));
+        Value::Table(keys)
             .try_into()
-            .map_err(|error: toml::de::Error| one_line(&error.to_string()))
+            .map_err(place)
             .hint("`laau config --default` shows every key with a value that fits")
     }
+}
 
-    /// The defaults and a text.
-    #[cfg(test)]
-    fn from_text(text: &str) -> Result<Self, Failure> {
-        let mut table = default_table()?;
-        overlay(&mut table, text.parse().expect("TOML"));
-        Self::from_table(table)
-    }
+/// The keys that are set.
+fn table(section: &impl Section) -> Result<Table, Failure> {
+    Table::try_from(section).hint("this is a mistake in laau itself: please report it")
+}
+
+/// Calls a macro with every section, in the order in which they are printed.
+macro_rules! for_each_section {
+    ($with:ident) => {
+        $with!(
+            ProblemSection,
+            ModelSection,
+            TrainingSection,
+            LearningSection,
+            WorkloadSection,
+            EpisodesSection,
+            AzureVmSection,
+            AzureFunctionsSection,
+            TableSection
+        )
+    };
 }
 
 /// The default configuration with a comment on every key: a file that runs as it is.
-pub(crate) fn default_text() -> String {
-    let mut text = String::from(
-        "# The configuration of laau: every key with its default.\n\
-         # `laau COMMAND --config FILE` reads it; the flag named in a comment overrides the key.\n",
-    );
-    for section in SECTIONS {
-        text += &["\n# ", section.help, "\n[", section.name, "]\n"].concat();
-        for key in section.keys {
-            text += &["# ", key.help, " (--", key.flag, ")\n"].concat();
-            let unset = if key.is_set_by_default { "" } else { "# " };
-            text += &[unset, key.name, " = ", key.example, "\n"].concat();
-        }
+pub(crate) fn default_text() -> Result<String, Failure> {
+    macro_rules! texts {
+        ($($section:ty),+) => { [$(section_text::<$section>()?),+].concat() };
     }
-    text
+    let sections: String = for_each_section!(texts);
+    Ok(format!(
+        "# The configuration of laau: every key with its default.\n\
+         # `laau COMMAND --config FILE` reads it; the flag named in a comment overrides the key.\n{sections}"
+    ))
 }
 
-fn default_table() -> Result<Table, Failure> {
-    default_text()
-        .parse()
-        .hint("this is a mistake in laau itself: please report it")
+fn section_text<S: Section>() -> Result<String, Failure> {
+    let (defaults, examples) = (table(&S::defaults())?, table(&S::examples())?);
+    let mut text = format!("\n# {}\n[{}]\n", S::HELP, S::NAME);
+    for argument in S::augment_args(clap::Command::new(S::NAME)).get_arguments() {
+        let key = key_of(argument);
+        let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+        let flag = argument.get_long().unwrap_or_default();
+        text += &format!("# {help} (--{flag})\n");
+        match (defaults.get(&key), examples.get(&key)) {
+            (Some(value), _) => text += &format!("{key} = {value}\n"),
+            (None, Some(value)) => text += &format!("# {key} = {value}\n"),
+            (None, None) => {}
+        }
+    }
+    Ok(text)
+}
+
+fn key_of(argument: &clap::Arg) -> String {
+    argument.get_id().as_str().replace('_', "-")
 }
 
 fn read(path: &Path) -> Result<Table, Failure> {
@@ -128,50 +205,61 @@ fn read(path: &Path) -> Result<Table, Failure> {
 
 /// Refuses what no command knows, and names the nearest that is known.
 fn check_keys(path: &Path, table: &Table) -> Result<(), Failure> {
+    macro_rules! known {
+        ($($section:ty),+) => {
+            [$((
+                <$section>::NAME,
+                <$section>::augment_args(clap::Command::new("")).get_arguments().map(key_of).collect::<Vec<_>>(),
+            )),+]
+        };
+    }
+    let known = for_each_section!(known);
     for (name, value) in table {
-        let Some(section) = SECTIONS.iter().find(|section| section.name == name) else {
+        let Some((_, keys)) = known.iter().find(|(section, _)| section == name) else {
             return Err(Failure::new(
                 format_args!("{}: unknown section [{name}]", path.display()),
-                suggest::hint(name, SECTIONS.iter().map(|section| section.name)),
+                suggest::hint(name, known.iter().map(|(section, _)| *section)),
             ));
         };
-        let Value::Table(keys) = value else {
+        let Value::Table(given) = value else {
             return Err(Failure::new(
                 format_args!("{}: expected a section [{name}], found a value", path.display()),
                 format_args!("write [{name}] on a line of its own, and its keys below"),
             ));
         };
-        for key in keys.keys() {
-            if !section.keys.iter().any(|known| known.name == key) {
-                return Err(Failure::new(
-                    format_args!("{}: unknown key `{key}` in [{name}]", path.display()),
-                    suggest::hint(key, section.keys.iter().map(|known| known.name)),
-                ));
-            }
+        if let Some(key) = given.keys().find(|key| !keys.contains(key)) {
+            return Err(Failure::new(
+                format_args!("{}: unknown key `{key}` in [{name}]", path.display()),
+                suggest::hint(key, keys.iter().map(String::as_str)),
+            ));
         }
     }
     Ok(())
 }
 
-fn overlay(table: &mut Table, over: Table) {
-    for (section, keys) in over {
-        if let Value::Table(keys) = keys {
-            for (key, value) in keys {
-                insert(table, &section, &key, value);
-            }
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Three sizes of sets.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Sizes([usize; 3]);
+
+impl From<Sizes> for laau::data::Split {
+    fn from(Sizes([train, validation, test]): Sizes) -> Self {
+        Self {
+            train,
+            validation,
+            test,
         }
     }
 }
 
-fn insert(table: &mut Table, section: &str, key: &str, value: Value) {
-    let keys = table.entry(section).or_insert_with(|| Value::Table(Table::new()));
-    if let Value::Table(keys) = keys {
-        keys.insert(key.to_owned(), value);
+impl From<laau::data::Split> for Sizes {
+    fn from(split: laau::data::Split) -> Self {
+        Self(split.sizes())
     }
-}
-
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -180,38 +268,33 @@ mod tests {
 
     #[test]
     fn the_default_text_is_a_configuration_and_every_example_fits() {
-        Config::load(None, &[]).unwrap();
+        let text = default_text().unwrap();
         // Also with the keys that are not set by default.
-        let is_key = |line: &str| {
-            SECTIONS
-                .iter()
-                .flat_map(|section| section.keys)
-                .any(|key| line == format!("{} = {}", key.name, key.example))
-        };
-        let text = default_text();
-        let all: Vec<&str> = text
-            .lines()
-            .map(|line| match line.strip_prefix("# ") {
-                Some(bare) if is_key(bare) => bare,
-                _ => line,
-            })
-            .collect();
-        let table: Table = all.join("\n").parse().unwrap();
-        check_keys(Path::new("all.toml"), &table).unwrap();
-        Value::Table(table).try_into::<Config>().unwrap();
+        let all = text.lines().map(|line| match line.strip_prefix("# ") {
+            Some(bare) if bare.contains(" = ") && !bare.contains("(--") => bare,
+            _ => line,
+        });
+        let all: Table = all.collect::<Vec<_>>().join("\n").parse().unwrap();
+        let set: Table = text.parse().unwrap();
+        for table in [all, set] {
+            check_keys(Path::new("all.toml"), &table).unwrap();
+            let config = Config(table);
+            macro_rules! fits {
+                ($($section:ty),+) => { $(config.section(&Flags::<$section>::default()).unwrap();)+ };
+            }
+            for_each_section!(fits);
+        }
     }
 
     #[test]
-    fn every_example_is_read_by_its_flag() {
-        for key in SECTIONS.iter().flat_map(|section| section.keys) {
-            let expected: Table = format!("x = {}", key.example).parse().unwrap();
-            assert_eq!(
-                key.parse(&key.flag_example()).unwrap(),
-                expected["x"],
-                "--{} {}",
-                key.flag,
-                key.flag_example()
-            );
-        }
+    fn a_flag_is_above_the_file_and_the_file_above_the_default() {
+        let config = Config("[training]\nbatch = 3\nseed = 4".parse().unwrap());
+        let mut flags = Flags::<TrainingSection>::default();
+        flags.0.seed = Some(5);
+        let training = config.section(&flags).unwrap().settings();
+        assert_eq!(
+            (training.batch, training.seed, training.checkpoint_every),
+            (3, 5, 10)
+        );
     }
 }

@@ -1,30 +1,111 @@
 //! The section `[problem]`.
 
+use clap::Args;
+use laau::registry::{self, ProblemSpec};
 use serde::{Deserialize, Serialize};
 
+use super::values::rows;
+use super::{Config, Flags, Section, table};
+use crate::failure::Failure;
+
 /// Which problem, and its parameters; what is not given is as the problem's name promises.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Args, Serialize, Deserialize)]
+#[command(next_help_heading = "problem")]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct ProblemConfig {
-    pub(crate) name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) lower: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) upper: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) actions: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) usage: Option<Vec<Vec<f64>>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) alpha: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) impact: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) bandwidth: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) energy: Option<Vec<f64>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) most_load: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) most_intensity: Option<f64>,
+pub(crate) struct ProblemSection {
+    /// weighted-fairness, log-utility, vm-allocation, wireless, trading or power
+    #[arg(long = "problem", value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// the least action
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    lower: Option<f64>,
+    /// the greatest action
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    upper: Option<f64>,
+    /// number of actions of log-utility, vm-allocation and wireless
+    #[arg(long, value_name = "D")]
+    actions: Option<usize>,
+    /// usage of each budget (row) by each action (column) in log-utility
+    #[arg(long, value_name = "ROWS", value_parser = rows::<Matrix>)]
+    usage: Option<Matrix>,
+    /// fairness of vm-allocation
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    alpha: Option<f64>,
+    /// market impact of trading
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    impact: Option<f64>,
+    /// bandwidth of a channel of wireless
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    bandwidth: Option<f64>,
+    /// energy per unit of each load of power
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    energy: Option<Vec<f64>>,
+    /// the greatest load of power
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    most_load: Option<f64>,
+    /// the greatest carbon intensity of power
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    most_intensity: Option<f64>,
+}
+
+type Matrix = Vec<Vec<f64>>;
+
+impl Section for ProblemSection {
+    const NAME: &'static str = "problem";
+    const HELP: &'static str = "What is decided at each step, and in which box. Keys that are not set are as the problem's name promises.";
+
+    fn defaults() -> Self {
+        Self {
+            name: Some(ProblemSpec::default().name().to_owned()),
+            ..Self::default()
+        }
+    }
+
+    fn examples() -> Self {
+        Self {
+            name: None,
+            lower: Some(1.0),
+            upper: Some(40.0),
+            actions: Some(2),
+            usage: Some(vec![vec![1.0, 1.0]]),
+            alpha: Some(2.0),
+            impact: Some(0.05),
+            bandwidth: Some(1.0),
+            energy: Some(vec![1.0, 0.8]),
+            most_load: Some(1.0),
+            most_intensity: Some(1.0),
+        }
+    }
+}
+
+impl Config {
+    /// The problem of the flags and the file.
+    pub(crate) fn problem(&self, flags: &Flags<ProblemSection>) -> Result<ProblemSpec, Failure> {
+        self.section(flags)?.spec()
+    }
+}
+
+impl ProblemSection {
+    /// The problem, with every parameter.
+    pub(crate) fn spec(&self) -> Result<ProblemSpec, Failure> {
+        let section = Self {
+            name: self.name.clone().or(Self::defaults().name),
+            ..self.clone()
+        };
+        let name = section.name.clone().unwrap_or_default();
+        if !ProblemSpec::NAMES.contains(&name.as_str()) {
+            return Err(registry::Error::Unknown {
+                what: "problem",
+                name,
+                known: ProblemSpec::NAMES.to_vec(),
+            }
+            .into());
+        }
+        ProblemSpec::deserialize(table(&section)?).map_err(|error| {
+            Failure::new(
+                format_args!("problem `{name}`: {}", error.message()),
+                "`laau config --default` shows which problem has which keys",
+            )
+        })
+    }
 }

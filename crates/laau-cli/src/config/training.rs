@@ -1,26 +1,59 @@
 //! The sections `[training]` and `[learning]`.
 
-use laau_net::{EngineKind, OnlineTraining, Optimiser, Phase, Training};
+use clap::Args;
+use laau::net::{EngineKind, OnlineTraining, Optimiser, Phase, Training};
 use serde::{Deserialize, Serialize};
 
+use super::Section;
+use super::values::{rows, word};
+
 /// Offline training.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct TrainingConfig {
-    phases: Vec<(usize, f64)>,
-    batch: usize,
-    pub(crate) seed: u64,
-    optimiser: Rule,
-    first_decay: f64,
-    second_decay: f64,
-    epsilon: f64,
-    engine: EngineKind,
-    validate_every: usize,
+#[derive(Debug, Clone, PartialEq, Default, Args, Serialize, Deserialize)]
+#[command(next_help_heading = "training")]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct TrainingSection {
+    /// epochs and learning rate of each phase, one after the other
+    #[arg(long, value_name = "ROWS", value_parser = rows::<Phases>)]
+    phases: Option<Phases>,
+    /// episodes per gradient step
+    #[arg(long, value_name = "N")]
+    batch: Option<usize>,
+    /// the seed of initial weights and shuffles
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// adam or sgd
+    #[arg(long, value_name = "NAME", value_parser = word::<Rule>)]
+    optimiser: Option<Rule>,
+    /// Adam's decay of the mean of gradients
+    #[arg(long, value_name = "X")]
+    first_decay: Option<f64>,
+    /// Adam's decay of the mean of squared gradients
+    #[arg(long, value_name = "X")]
+    second_decay: Option<f64>,
+    /// what Adam adds to the root of that mean
+    #[arg(long, value_name = "X")]
+    epsilon: Option<f64>,
+    /// what computes gradients: fused or candle
+    #[arg(long, value_name = "NAME", value_parser = word::<EngineKind>)]
+    engine: Option<EngineKind>,
+    /// epochs from one rollout of the validation episodes to the next
+    #[arg(long, value_name = "N")]
+    validate_every: Option<usize>,
+    /// stop after so many validations without a better utility
+    #[arg(long, value_name = "N")]
     patience: Option<usize>,
+    /// the largest norm of a gradient
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
     gradient_clip: Option<f64>,
-    divergence_factor: f64,
-    checkpoint_every: usize,
+    /// how far a loss may rise above the first one, relative to it, before the run has diverged
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    divergence_factor: Option<f64>,
+    /// epochs from one checkpoint to the next
+    #[arg(long, value_name = "N")]
+    checkpoint_every: Option<usize>,
 }
+
+type Phases = Vec<(usize, f64)>;
 
 /// The step rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,76 +63,182 @@ enum Rule {
     Sgd,
 }
 
-impl TrainingConfig {
+impl Rule {
+    fn of(optimiser: Optimiser) -> Self {
+        match optimiser {
+            Optimiser::Sgd => Self::Sgd,
+            Optimiser::Adam { .. } => Self::Adam,
+        }
+    }
+}
+
+impl Section for TrainingSection {
+    const NAME: &'static str = "training";
+    const HELP: &'static str = "Offline training, for `laau train` and `laau compare`.";
+
+    fn defaults() -> Self {
+        let stock = Training::default();
+        let Optimiser::Adam {
+            first_decay,
+            second_decay,
+            epsilon,
+        } = Optimiser::adam()
+        else {
+            return Self::default();
+        };
+        Self {
+            phases: Some(stock.phases.iter().map(|p| (p.epochs, p.learning_rate)).collect()),
+            batch: Some(stock.batch),
+            seed: Some(stock.seed),
+            optimiser: Some(Rule::of(stock.optimiser)),
+            first_decay: Some(first_decay),
+            second_decay: Some(second_decay),
+            epsilon: Some(epsilon),
+            engine: Some(stock.engine),
+            validate_every: Some(stock.validate_every),
+            patience: stock.patience,
+            gradient_clip: stock.gradient_clip,
+            divergence_factor: Some(stock.divergence_factor),
+            checkpoint_every: Some(stock.checkpoint_every),
+        }
+    }
+
+    fn examples() -> Self {
+        Self {
+            patience: Some(20),
+            gradient_clip: Some(10.0),
+            ..Self::default()
+        }
+    }
+}
+
+impl TrainingSection {
     /// The settings, not checked yet.
     pub(crate) fn settings(&self) -> Training {
+        let stock = Training::default();
+        let mut optimiser = match self.optimiser.unwrap_or(Rule::of(stock.optimiser)) {
+            Rule::Sgd => Optimiser::Sgd,
+            Rule::Adam => Optimiser::adam(),
+        };
+        if let Optimiser::Adam {
+            first_decay,
+            second_decay,
+            epsilon,
+        } = &mut optimiser
+        {
+            *first_decay = self.first_decay.unwrap_or(*first_decay);
+            *second_decay = self.second_decay.unwrap_or(*second_decay);
+            *epsilon = self.epsilon.unwrap_or(*epsilon);
+        }
+        let phase = |&(epochs, learning_rate): &(usize, f64)| Phase {
+            epochs,
+            learning_rate,
+        };
         Training {
-            phases: self
-                .phases
-                .iter()
-                .map(|&(epochs, learning_rate)| Phase {
-                    epochs,
-                    learning_rate,
-                })
-                .collect(),
-            batch: self.batch,
-            seed: self.seed,
-            optimiser: match self.optimiser {
-                Rule::Sgd => Optimiser::Sgd,
-                Rule::Adam => Optimiser::Adam {
-                    first_decay: self.first_decay,
-                    second_decay: self.second_decay,
-                    epsilon: self.epsilon,
-                },
+            phases: match &self.phases {
+                Some(phases) => phases.iter().map(phase).collect(),
+                None => stock.phases,
             },
-            engine: self.engine,
-            validate_every: self.validate_every,
-            patience: self.patience,
-            gradient_clip: self.gradient_clip,
-            divergence_factor: self.divergence_factor,
-            checkpoint_every: self.checkpoint_every,
+            batch: self.batch.unwrap_or(stock.batch),
+            seed: self.seed.unwrap_or(stock.seed),
+            optimiser,
+            engine: self.engine.unwrap_or(stock.engine),
+            validate_every: self.validate_every.unwrap_or(stock.validate_every),
+            patience: self.patience.or(stock.patience),
+            gradient_clip: self.gradient_clip.or(stock.gradient_clip),
+            divergence_factor: self.divergence_factor.unwrap_or(stock.divergence_factor),
+            checkpoint_every: self.checkpoint_every.unwrap_or(stock.checkpoint_every),
         }
     }
 }
 
 /// Online training.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct LearningConfig {
-    optimiser: Rule,
-    learning_rate: f64,
-    engine: EngineKind,
-    gradient_clip: f64,
-    /// The seed of a cold model's weights.
-    pub(crate) seed: u64,
-    /// Episodes of the stream that normalise a cold model.
-    pub(crate) first_look: usize,
+#[derive(Debug, Clone, PartialEq, Default, Args, Serialize, Deserialize)]
+#[command(next_help_heading = "learning")]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct LearningSection {
+    /// sgd or adam
+    #[arg(long, value_name = "NAME", value_parser = word::<Rule>)]
+    optimiser: Option<Rule>,
+    /// the step size
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    learning_rate: Option<f64>,
+    /// what computes gradients: fused or candle
+    #[arg(long, value_name = "NAME", value_parser = word::<EngineKind>)]
+    engine: Option<EngineKind>,
+    /// the largest norm of a gradient
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    gradient_clip: Option<f64>,
+    /// the seed of a cold model's weights
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// episodes that normalise a cold model: all that is known before its first step
+    #[arg(long, value_name = "N")]
+    first_look: Option<usize>,
 }
 
-impl LearningConfig {
+/// Episodes that normalise a cold model.
+const FIRST_LOOK: usize = 10;
+
+impl Section for LearningSection {
+    const NAME: &'static str = "learning";
+    const HELP: &'static str = "Online training, for `laau learn`.";
+
+    fn defaults() -> Self {
+        let stock = OnlineTraining::default();
+        Self {
+            optimiser: Some(Rule::of(stock.optimiser)),
+            learning_rate: Some(stock.learning_rate),
+            engine: Some(stock.engine),
+            gradient_clip: stock.gradient_clip,
+            seed: Some(0),
+            first_look: Some(FIRST_LOOK),
+        }
+    }
+
+    fn examples() -> Self {
+        Self::default()
+    }
+}
+
+impl LearningSection {
     /// The settings, not checked yet.
     pub(crate) fn settings(&self) -> OnlineTraining {
+        let stock = OnlineTraining::default();
         OnlineTraining {
             optimiser: match self.optimiser {
-                Rule::Sgd => Optimiser::Sgd,
-                Rule::Adam => Optimiser::adam(),
+                None => stock.optimiser,
+                Some(Rule::Sgd) => Optimiser::Sgd,
+                Some(Rule::Adam) => Optimiser::adam(),
             },
-            learning_rate: self.learning_rate,
-            engine: self.engine,
-            gradient_clip: Some(self.gradient_clip),
+            learning_rate: self.learning_rate.unwrap_or(stock.learning_rate),
+            engine: self.engine.unwrap_or(stock.engine),
+            gradient_clip: self.gradient_clip.or(stock.gradient_clip),
         }
+    }
+
+    /// The seed of a cold model's weights.
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed.unwrap_or_default()
+    }
+
+    /// Episodes of the stream that normalise a cold model.
+    pub(crate) fn first_look(&self) -> usize {
+        self.first_look.unwrap_or(FIRST_LOOK)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
 
     #[test]
     fn the_defaults_are_those_of_the_library() {
-        let config = Config::load(None, &[]).unwrap();
-        assert_eq!(config.training.settings(), Training::default());
-        assert_eq!(config.learning.settings(), OnlineTraining::default());
+        for section in [TrainingSection::default(), TrainingSection::defaults()] {
+            assert_eq!(section.settings(), Training::default());
+        }
+        for section in [LearningSection::default(), LearningSection::defaults()] {
+            assert_eq!(section.settings(), OnlineTraining::default());
+        }
     }
 }

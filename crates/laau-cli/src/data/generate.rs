@@ -3,14 +3,12 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use laau_data::Split;
+use laau::data::Split;
 
 use super::write_episodes;
-use crate::config::{Config, ConfigFlags, scope};
+use crate::config::{ConfigFile, Flags, ProblemSection, WorkloadSection};
 use crate::failure::Failure;
 use crate::output::{self, Staged};
-
-scope!(WorkloadScope, "problem", "workload");
 
 /// The arguments as they are typed.
 #[derive(Debug, Args)]
@@ -23,19 +21,21 @@ pub(crate) struct GenerateArgs {
     #[arg(short, long, value_name = "PATH")]
     output: PathBuf,
     #[command(flatten)]
-    config: ConfigFlags<WorkloadScope>,
+    config: ConfigFile,
+    #[command(flatten)]
+    problem: Flags<ProblemSection>,
+    #[command(flatten)]
+    workload: Flags<WorkloadSection>,
 }
 
 /// Writes episodes: one set, or three that share no machine.
 pub(crate) fn run(arguments: &GenerateArgs) -> Result<(), Failure> {
-    let Config {
-        problem,
-        workload: config,
-        ..
-    } = arguments.config.load()?;
-    let (workload, options) = (config.workload(&problem)?, config.options());
+    let config = arguments.config.read()?;
+    let section = config.section(&arguments.workload)?;
+    let workload = section.workload(&config.problem(&arguments.problem)?)?;
+    let options = section.options();
     let mut staged = Staged::default();
-    match config.split() {
+    match section.split.map(Split::from) {
         None => {
             let episodes = workload.generate(&options)?;
             write_episodes(&mut staged, &arguments.output, &episodes)?;

@@ -3,19 +3,17 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use laau_data::{
+use laau::data::{
     AzureFunctions, AzureVm, EpisodesStatistics, Normalisation, OutOfRange, QUANTILES, Table, Trace,
     TraceStatistics, ValueStatistics,
 };
-use laau_net::{Model, Summary};
+use laau::net::{Model, Summary};
 use serde_json::{Value, json};
 
-use crate::config::{ConfigFlags, scope};
+use crate::config::{ConfigFile, Flags, TableSection};
 use crate::failure::Failure;
 use crate::output;
-use laau_core::{align, four_digits};
-
-scope!(InspectScope, "table");
+use laau::core::{align, four_digits};
 
 /// The arguments as they are typed.
 #[derive(Debug, Args)]
@@ -33,7 +31,9 @@ pub(crate) struct InspectArgs {
     #[arg(long, default_value = "table")]
     format: Format,
     #[command(flatten)]
-    config: ConfigFlags<InspectScope>,
+    config: ConfigFile,
+    #[command(flatten)]
+    table: Flags<TableSection>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -52,6 +52,12 @@ enum Format {
     Json,
 }
 
+impl InspectArgs {
+    fn table_section(&self) -> Result<TableSection, Failure> {
+        self.config.read()?.section(&self.table)
+    }
+}
+
 /// Describes a file.
 pub(crate) fn run(arguments: &InspectArgs) -> Result<(), Failure> {
     let path = &arguments.file;
@@ -62,27 +68,27 @@ pub(crate) fn run(arguments: &InspectArgs) -> Result<(), Failure> {
         Kind::Model => model(path)?,
         Kind::Report => report(path)?,
         Kind::AzureVm => {
-            let options = laau_data::AzureVmOptions {
+            let options = laau::data::AzureVmOptions {
                 paths: vec![pattern(path)],
-                ..laau_data::AzureVmOptions::default()
+                ..laau::data::AzureVmOptions::default()
             };
             trace(&AzureVm::open(options)?)?
         }
         Kind::AzureFunctions => {
-            let options = laau_data::AzureFunctionsOptions {
+            let options = laau::data::AzureFunctionsOptions {
                 invocations: vec![pattern(path)],
-                ..laau_data::AzureFunctionsOptions::default()
+                ..laau::data::AzureFunctionsOptions::default()
             };
             trace(&AzureFunctions::open(&options)?)?
         }
         Kind::Table => trace(&Table::open(
-            arguments.config.load()?.table.options(&[pattern(path)]),
+            arguments.table_section()?.options(&[pattern(path)]),
         )?)?,
-        Kind::Episodes => match laau_data::read_episodes(path) {
-            Ok(set) => episodes(&laau_data::inspect_episodes(&set)),
+        Kind::Episodes => match laau::data::read_episodes(path) {
+            Ok(set) => episodes(&laau::data::inspect_episodes(&set)),
             // A table without the columns of episodes may be a trace.
-            Err(laau_data::Error::MissingColumn { .. }) if arguments.kind.is_none() => trace(&Table::open(
-                arguments.config.load()?.table.options(&[pattern(path)]),
+            Err(laau::data::Error::MissingColumn { .. }) if arguments.kind.is_none() => trace(&Table::open(
+                arguments.table_section()?.options(&[pattern(path)]),
             )?)?,
             Err(error) => return Err(error.into()),
         },
@@ -125,7 +131,7 @@ fn pattern(path: &Path) -> String {
 }
 
 fn trace(trace: &dyn Trace) -> Result<(String, Value), Failure> {
-    let statistics = laau_data::inspect_trace(trace, Normalisation::None, OutOfRange::Error)?;
+    let statistics = laau::data::inspect_trace(trace, Normalisation::None, OutOfRange::Error)?;
     let TraceStatistics { counts, .. } = &statistics;
     let rows = [
         ("kind", "trace".to_owned()),
@@ -167,7 +173,7 @@ fn episodes(statistics: &EpisodesStatistics) -> (String, Value) {
 }
 
 fn model(path: &Path) -> Result<(String, Value), Failure> {
-    let (Model { spec, parameters, .. }, summary) = laau_net::load_model(path)?;
+    let (Model { spec, parameters, .. }, summary) = laau::net::load_model(path)?;
     let Summary {
         seed,
         epochs,

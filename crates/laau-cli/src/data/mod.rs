@@ -6,7 +6,7 @@ mod inspect;
 
 use std::path::Path;
 
-use laau_core::Episodes;
+use laau::core::Episodes;
 
 pub(crate) use self::generate::{GenerateArgs, run as generate};
 pub(crate) use self::import::{ImportArgs, run as import};
@@ -17,9 +17,9 @@ use crate::output::{self, Staged};
 /// Writes an episodes table beside its place.
 fn write_episodes(staged: &mut Staged, place: &Path, episodes: &Episodes) -> Result<(), Failure> {
     let beside = staged.add(place.to_owned())?;
-    laau_data::write_episodes(&beside, episodes).map_err(|error| match error {
-        laau_data::Error::Io { source, .. } => output::cannot_write(place, &plain(source)),
-        laau_data::Error::Invalid { .. } => Failure::new(
+    laau::data::write_episodes(&beside, episodes).map_err(|error| match error {
+        laau::data::Error::Io { source, .. } => output::cannot_write(place, &plain(source)),
+        laau::data::Error::Invalid { .. } => Failure::new(
             format_args!(
                 "{}: an episodes table ends in .parquet, .pq or .csv",
                 place.display()

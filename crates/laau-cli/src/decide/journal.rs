@@ -8,10 +8,10 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
+use laau::registry::ProblemSpec;
 use serde::{Deserialize, Serialize};
 
 use super::lines::{Decision, seal, unseal};
-use crate::config::ProblemConfig;
 use crate::failure::{Failure, reason};
 
 const VERSION: u32 = 1;
@@ -21,7 +21,7 @@ const VERSION: u32 = 1;
 #[serde(deny_unknown_fields)]
 pub(super) struct Header {
     journal: u32,
-    problem: ProblemConfig,
+    problem: ProblemSpec,
     horizon: usize,
     budgets: Vec<f64>,
     policy: Identity,
@@ -40,7 +40,7 @@ pub(super) struct Identity {
 }
 
 impl Header {
-    pub(super) fn new(problem: ProblemConfig, horizon: usize, budgets: Vec<f64>, policy: Identity) -> Self {
+    pub(super) fn new(problem: ProblemSpec, horizon: usize, budgets: Vec<f64>, policy: Identity) -> Self {
         Self {
             journal: VERSION,
             problem,
@@ -359,7 +359,7 @@ mod tests {
             model: None,
             parameters: BTreeMap::new(),
         };
-        Header::new(ProblemConfig::default(), 3, vec![0.3], identity)
+        Header::new(ProblemSpec::default(), 3, vec![0.3], identity)
     }
 
     fn append(journal: &mut Journal, step: usize) {

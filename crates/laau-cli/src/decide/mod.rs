@@ -8,21 +8,20 @@ use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use laau_core::Policy;
-use laau_core::Task;
+use laau::core::{Policy, Task, Unrolled};
+use laau::registry::{self, ProblemSpec};
 use sha2::{Digest as _, Sha256};
 
 use self::journal::{Header, Identity, Journal, Record};
 use self::lines::{Decision, Read, Refusal, Resumed, parse, read_line, write_line};
 use self::session::Session;
-use crate::config::{ConfigFlags, ProblemConfig, scope};
+use crate::config::{ConfigFile, Flags, ProblemSection};
 use crate::failure::{Failure, reason};
-use crate::{output, registry};
+use crate::output;
+use crate::sets::check_model;
 
 /// Up to here `laau-core` keeps the reserve of the steps to come without rounding.
 const LONGEST_HORIZON: i64 = 2_000_000;
-
-scope!(ProblemScope, "problem");
 
 /// The arguments as they are typed.
 #[derive(Debug, Args)]
@@ -69,7 +68,9 @@ pub(crate) struct DecideArgs {
     #[arg(long, requires = "journal")]
     resume: bool,
     #[command(flatten)]
-    config: ConfigFlags<ProblemScope>,
+    config: ConfigFile,
+    #[command(flatten)]
+    problem: Flags<ProblemSection>,
 }
 
 fn parameter(text: &str) -> Result<(String, Vec<f64>), String> {
@@ -115,7 +116,7 @@ pub(crate) fn run(arguments: &DecideArgs) -> Result<(), Failure> {
 
 /// Arguments that have been checked and turned into what they name.
 struct Plan {
-    problem: ProblemConfig,
+    problem: ProblemSpec,
     task: Task,
     policy: Box<dyn Policy>,
     identity: Identity,
@@ -125,15 +126,15 @@ struct Plan {
 
 impl Plan {
     fn new(arguments: &DecideArgs) -> Result<Self, Failure> {
-        let problem = arguments.config.load()?.problem;
-        let task = registry::task(&problem)?;
+        let problem = arguments.config.read()?.problem(&arguments.problem)?;
+        let task = problem.task()?;
         let budgets = arguments.budget.clone();
         let expected = task.problem.dimensions().budgets;
         if budgets.len() != expected {
             return Err(Failure::new(
                 format_args!(
                     "problem `{}` has {expected} budgets, --budget gives {}",
-                    problem.name,
+                    problem.name(),
                     budgets.len()
                 ),
                 "give one number per budget, separated by commas",
@@ -143,7 +144,8 @@ impl Plan {
         let (policy, identity, horizon) = match (&arguments.model, &arguments.policy, asked) {
             (Some(path), _, _) => with_model(path, &task, asked)?,
             (None, Some(name), Some(horizon)) => {
-                let untuned = registry::untuned(name, &arguments.parameter, &task, horizon, &budgets)?;
+                let untuned =
+                    registry::untuned(name.parse()?, &arguments.parameter, &task, horizon, &budgets)?;
                 let identity = Identity {
                     name: name.clone(),
                     model: None,
@@ -182,8 +184,8 @@ fn with_model(
         )
     })?;
     // Read once, so that the hash in the journal is that of the very bytes which decide.
-    let (model, _) = laau_net::model_from_bytes(&bytes).map_err(|error| match error {
-        laau_net::Error::InvalidFile { field, reason, .. } => laau_net::Error::InvalidFile {
+    let (model, _) = laau::net::model_from_bytes(&bytes).map_err(|error| match error {
+        laau::net::Error::InvalidFile { field, reason, .. } => laau::net::Error::InvalidFile {
             path: path.to_owned(),
             field,
             reason,
@@ -205,7 +207,9 @@ fn with_model(
         model: Some(hexadecimal(&Sha256::digest(&bytes))),
         parameters: std::collections::BTreeMap::new(),
     };
-    Ok((registry::learned_policy(task, model)?, identity, trained))
+    check_model(task, &model.spec)?;
+    let policy = Unrolled::new("laau", model, task.solver.clone())?;
+    Ok((Box::new(policy), identity, trained))
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {

@@ -1,6 +1,6 @@
 //! One episode in service: a policy decides, the ledger pays.
 
-use laau_core::{Agent, EpisodeRun, Error, Policy, Problem, Refused};
+use laau::core::{Agent, EpisodeRun, Error, Policy, Problem, Refused};
 
 use super::lines::Decision;
 
@@ -80,8 +80,8 @@ impl<'a> Session<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use laau_core::Observation;
-    use laau_core::problems::WeightedFairness;
+    use laau::core::Observation;
+    use laau::core::problems::WeightedFairness;
 
     /// Asks for everything, then fails.
     struct Greedy;

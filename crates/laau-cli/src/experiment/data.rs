@@ -1,8 +1,8 @@
 //! Episodes for experiments, from the embedded workload or a trace.
 
-use laau_core::Sets;
-use laau_data::synthetic::{GenerateOptions, Workload};
-use laau_data::{AzureVm, AzureVmOptions, Construction, EpisodeOptions, import};
+use laau::core::Sets;
+use laau::data::synthetic::{GenerateOptions, Workload};
+use laau::data::{AzureVm, AzureVmOptions, Construction, EpisodeOptions, import};
 
 use super::settings::Experiment;
 use crate::failure::Failure;

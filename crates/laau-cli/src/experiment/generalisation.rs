@@ -1,18 +1,16 @@
 //! Section 6: how training utility carries over, and the terms of the bound.
 
-use laau_core::Task;
-use laau_core::{Episodes, Unrolled};
-use laau_net::{Model, Network, Phase, Training};
+use laau::core::{Episodes, Task, Unrolled};
+use laau::net::{Laau, Model, Network, Phase, Training};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
-use super::data::Source;
+use super::Study;
 use super::settings::Experiment;
 use super::tables::Tables;
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::registry;
 
 /// Gradient steps of every run at least, so that few episodes are not few steps.
 const LEAST_STEPS: usize = 8_000;
@@ -21,13 +19,13 @@ const LEAST_STEPS: usize = 8_000;
 const SIGNS: usize = 200;
 
 /// Trains on more and more episodes; writes `generalisation.csv` and `bound.csv`.
-pub(super) fn run(
-    experiment: &Experiment,
-    task: &Task,
-    source: &Source,
-    seeds: &[u64],
-    tables: &mut Tables,
-) -> Result<(), Failure> {
+pub(super) fn run(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure> {
+    let Study {
+        experiment,
+        task,
+        source,
+        seeds,
+    } = *study;
     let mut cells = Vec::new();
     for &construction in &experiment.constructions {
         for &horizon in &experiment.horizons {
@@ -49,9 +47,9 @@ pub(super) fn run(
             let few = sets
                 .train
                 .select(&(0..size.min(sets.train.len())).collect::<Vec<_>>());
-            let outcomes = ["linear", "laau"]
+            let outcomes = [("linear", Laau::linear()), ("mlp", Laau::paper())]
                 .into_iter()
-                .map(|model| Outcome::of(model, experiment, task, &few, &sets.test, seed))
+                .map(|(name, laau)| Outcome::of(name, laau, experiment, task, &few, &sets.test, seed))
                 .collect::<Result<_, Failure>>();
             progress.done(format_args!(
                 "{}, N = {horizon}, n = {size}, seed {seed}",
@@ -64,11 +62,7 @@ pub(super) fn run(
     for ((construction, horizon, seed, size), outcomes) in cells.iter().zip(&results) {
         let data = source.name(*construction);
         for outcome in outcomes {
-            let model = if outcome.model == "laau" {
-                "mlp"
-            } else {
-                outcome.model
-            };
+            let model = outcome.model;
             tables.add(
                 "generalisation.csv",
                 "data,model,horizon,episodes,seed,train,test",
@@ -97,6 +91,7 @@ struct Outcome {
 impl Outcome {
     fn of(
         name: &'static str,
+        laau: Laau,
         experiment: &Experiment,
         task: &Task,
         few: &Episodes,
@@ -104,13 +99,7 @@ impl Outcome {
         seed: u64,
     ) -> Result<Self, Failure> {
         let training = long_enough(&experiment.training(seed), few.len());
-        let Some(laau) = registry::learned(name, &training) else {
-            return Err(Failure::new(
-                format_args!("unknown model `{name}`"),
-                "use `linear` or `laau`",
-            ));
-        };
-        let (model, _) = laau.train(task, few, None, seed, &mut ())?;
+        let (model, _) = laau.trained_by(training).train(task, few, None, seed, &mut ())?;
         let policy = Unrolled::new(name, model, task.solver.clone())?;
         let mean = |episodes| task.mean_utility(&policy, episodes);
         Ok(Self {

@@ -1,12 +1,10 @@
 //! Section 5: KKT differentiation against the zero-order estimates that the paper argues against.
 
-use laau_core::Task;
-use laau_core::{Differentiate, Episode, episode_gradient};
+use laau::core::{Differentiate, Episode, episode_gradient};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
-use super::data::Source;
-use super::settings::Experiment;
+use super::Study;
 use super::tables::Tables;
 use crate::failure::Failure;
 
@@ -20,13 +18,13 @@ const REFERENCE_STEP: f64 = 1e-5;
 ///
 /// The cost is counted in solves of the layer, so that the table has the same bytes on every machine; a pullback counts
 /// as one. The reference are central differences in every price, with Richardson's extrapolation.
-pub(super) fn run(
-    experiment: &Experiment,
-    task: &Task,
-    source: &Source,
-    seeds: &[u64],
-    tables: &mut Tables,
-) -> Result<(), Failure> {
+pub(super) fn run(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure> {
+    let Study {
+        experiment,
+        task,
+        source,
+        seeds,
+    } = *study;
     let construction = experiment.constructions.first().copied().unwrap_or_default();
     let horizon = experiment.horizons.first().copied().unwrap_or(20);
     let seed = seeds[0];

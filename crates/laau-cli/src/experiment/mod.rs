@@ -13,12 +13,11 @@ mod tables;
 use std::path::PathBuf;
 
 use clap::Args;
-use laau_baselines::OptOptions;
-use laau_core::{Comparison, Sets, Task};
+use laau::baselines::OptOptions;
+use laau::core::{Comparison, Sets, Task};
+use laau::registry::ProblemSpec;
 
-use crate::config::ProblemConfig;
 use crate::failure::Failure;
-use crate::registry;
 
 use self::data::Source;
 use self::settings::{Experiment, Kind};
@@ -48,13 +47,10 @@ pub(crate) struct ExperimentArgs {
 /// Runs the experiment.
 pub(crate) fn run(arguments: &ExperimentArgs) -> Result<(), Failure> {
     let experiment = Experiment::load(&arguments.file, arguments.quick)?;
-    let task = registry::task(&match experiment.kind {
-        Kind::Problem => problem::problem_of(&experiment)?,
-        _ => ProblemConfig {
-            name: "weighted-fairness".to_owned(),
-            ..ProblemConfig::default()
-        },
-    })?;
+    let task = match experiment.kind {
+        Kind::Problem => problem::problem_of(&experiment)?.task()?,
+        _ => ProblemSpec::default().task()?,
+    };
     let source = arguments.trace.clone().map_or(Source::Synthetic, Source::Trace);
     let mut tables = Tables::new(&arguments.output)?;
     let mut seeds = arguments.seeds.clone();
@@ -69,23 +65,36 @@ pub(crate) fn run(arguments: &ExperimentArgs) -> Result<(), Failure> {
         Kind::Gradients => gradients::run,
         Kind::Problem => problem::run,
     };
-    run(&experiment, &task, &source, &seeds, &mut tables)?;
+    let study = Study {
+        experiment: &experiment,
+        task: &task,
+        source: &source,
+        seeds: &seeds,
+    };
+    run(&study, &mut tables)?;
     tables.save()
 }
 
-/// A comparison of the experiment's policies, trained with one seed.
-fn compare<'a>(
-    experiment: &Experiment,
+/// What every experiment gets.
+struct Study<'a> {
+    experiment: &'a Experiment,
     task: &'a Task,
-    sets: &'a Sets,
-    seed: u64,
-) -> Result<Comparison<'a>, Failure> {
-    let training = experiment.training(seed);
-    let mut comparison = Comparison::new(task, sets)
-        .seeds([seed])
-        .relative_to(OptOptions::default());
-    for name in &experiment.policies {
-        comparison = comparison.with(name, registry::fitter(name, &training)?);
+    source: &'a Source,
+    seeds: &'a [u64],
+}
+
+impl Study<'_> {
+    /// A comparison of the experiment's policies, trained with one seed.
+    fn compare<'b>(&'b self, sets: &'b Sets, seed: u64) -> Comparison<'b> {
+        let training = self.experiment.training(seed);
+        let comparison = Comparison::new(self.task, sets)
+            .seeds([seed])
+            .relative_to(OptOptions::default());
+        self.experiment
+            .policies
+            .iter()
+            .fold(comparison, |comparison, policy| {
+                comparison.with(policy.name(), policy.fit(&training))
+            })
     }
-    Ok(comparison)
 }

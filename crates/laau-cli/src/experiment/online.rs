@@ -1,27 +1,26 @@
 //! Algorithm 2: learning while serving, from a cold start.
 
-use laau_core::{Episodes, Rollout, Sets, Task};
-use laau_net::{OnlineTraining, Optimiser, Training};
+use laau::core::{Episodes, Fit as _, Rollout, Sets, Task};
+use laau::net::{Laau, OnlineTraining, Optimiser};
 use rayon::prelude::*;
 
-use super::data::Source;
+use super::Study;
 use super::settings::Experiment;
 use super::tables::Tables;
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::registry;
 
 /// Episodes of the stream that normalise a cold model: all that is known before its first step.
 const FIRST_LOOK: usize = 10;
 
 /// Runs every method over the same stream of episodes; writes `online_learning.csv`.
-pub(super) fn run(
-    experiment: &Experiment,
-    task: &Task,
-    source: &Source,
-    seeds: &[u64],
-    tables: &mut Tables,
-) -> Result<(), Failure> {
+pub(super) fn run(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure> {
+    let Study {
+        experiment,
+        task,
+        source,
+        seeds,
+    } = *study;
     let horizon = experiment.horizons.first().copied().unwrap_or(20);
     let progress = Progress::new(experiment.constructions.len() * seeds.len(), false);
     for &construction in &experiment.constructions {
@@ -75,15 +74,19 @@ struct Line {
 fn methods(experiment: &Experiment, task: &Task, sets: &Sets, seed: u64) -> Result<Vec<Line>, Failure> {
     let stream = &sets.test;
     let mut lines = Vec::new();
-    for (name, policy, optimiser) in [
-        ("LAAU online (SGD)", "laau", Optimiser::Sgd),
-        ("LAAU online (Adam)", "laau", Optimiser::adam()),
-        ("LAAU+ residual online (Adam)", "laau-residual", Optimiser::adam()),
+    for (name, laau, optimiser) in [
+        ("LAAU online (SGD)", Laau::paper(), Optimiser::Sgd),
+        ("LAAU online (Adam)", Laau::paper(), Optimiser::adam()),
+        (
+            "LAAU+ residual online (Adam)",
+            Laau::residual(),
+            Optimiser::adam(),
+        ),
     ] {
         // The step size is chosen on the validation episodes, as a stream of its own.
         let mut best: Option<(f64, f64)> = None;
         for &rate in &experiment.learning_rates {
-            let utilities = learn(task, policy, optimiser, rate, &sets.validation, seed)?;
+            let utilities = learn(task, &laau, optimiser, rate, &sets.validation, seed)?;
             let mean = utilities.iter().sum::<f64>() / utilities.len().max(1) as f64;
             if best.is_none_or(|(most, _)| mean > most) {
                 best = Some((mean, rate));
@@ -93,17 +96,13 @@ fn methods(experiment: &Experiment, task: &Task, sets: &Sets, seed: u64) -> Resu
         lines.push(Line {
             method: name.to_owned(),
             learning_rate: rate,
-            utilities: learn(task, policy, optimiser, rate, stream, seed)?,
+            utilities: learn(task, &laau, optimiser, rate, stream, seed)?,
         });
     }
     for name in &experiment.policies {
-        let fitted = registry::fit(
-            name,
-            task,
-            &sets.train,
-            &sets.validation,
-            &experiment.training(seed),
-        )?;
+        let fitted = name
+            .fit(&experiment.training(seed))
+            .fit(task, sets.to_fit(), seed, &mut ())?;
         let utilities = fitted
             .player
             .play(task, stream)?
@@ -111,7 +110,7 @@ fn methods(experiment: &Experiment, task: &Task, sets: &Sets, seed: u64) -> Resu
             .map(Rollout::utility)
             .collect();
         lines.push(Line {
-            method: name.clone(),
+            method: name.to_string(),
             learning_rate: 0.0,
             utilities,
         });
@@ -122,15 +121,12 @@ fn methods(experiment: &Experiment, task: &Task, sets: &Sets, seed: u64) -> Resu
 /// The utility of every round of a cold model.
 fn learn(
     task: &Task,
-    policy: &str,
+    laau: &Laau,
     optimiser: Optimiser,
     learning_rate: f64,
     stream: &Episodes,
     seed: u64,
 ) -> Result<Vec<f64>, Failure> {
-    let Some(laau) = registry::learned(policy, &Training::paper()) else {
-        return Ok(Vec::new());
-    };
     let first: Vec<usize> = (0..stream.len().min(FIRST_LOOK)).collect();
     let model = laau.initial(task, &stream.select(&first), seed)?;
     let training = OnlineTraining {

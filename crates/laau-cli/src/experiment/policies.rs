@@ -1,12 +1,10 @@
 //! All policies on the same episodes, by data set, horizon and seed.
 
-use laau_core::{Parameter, PolicyReport, Report, Task};
-use laau_data::Construction;
+use laau::core::{Parameter, PolicyReport, Report};
+use laau::data::Construction;
 use rayon::prelude::*;
 
-use super::compare;
-use super::data::Source;
-use super::settings::Experiment;
+use super::Study;
 use super::tables::Tables;
 use crate::failure::Failure;
 use crate::progress::Progress;
@@ -15,13 +13,13 @@ use crate::progress::Progress;
 const DISTRIBUTION_HORIZON: usize = 20;
 
 /// Fits and plays every policy; writes `policies.csv`, `parameters.csv` and `distribution.csv`.
-pub(super) fn run(
-    experiment: &Experiment,
-    task: &Task,
-    source: &Source,
-    seeds: &[u64],
-    tables: &mut Tables,
-) -> Result<(), Failure> {
+pub(super) fn run(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure> {
+    let Study {
+        experiment,
+        source,
+        seeds,
+        ..
+    } = *study;
     let mut cells = Vec::new();
     for &construction in &experiment.constructions {
         for &horizon in &experiment.horizons {
@@ -42,7 +40,7 @@ pub(super) fn run(
                 construction,
             } = *cell;
             let sets = source.sets(experiment, horizon, construction, seed)?;
-            let report = compare(experiment, task, &sets, seed)?.run()?;
+            let report = study.compare(&sets, seed).run()?;
             progress.done(format_args!(
                 "{}, N = {horizon}, seed {seed}",
                 source.name(construction)

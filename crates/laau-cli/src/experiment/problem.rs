@@ -2,54 +2,47 @@
 
 use std::time::Duration;
 
-use laau_core::{ComparisonObserver, Episode, PolicyReport, Report, Rollout, Run, Sets, Task};
-use laau_data::Construction;
-use laau_data::synthetic::GenerateOptions;
+use laau::core::{ComparisonObserver, Episode, PolicyReport, Report, Rollout, Run, Sets};
+use laau::data::Construction;
+use laau::data::synthetic::GenerateOptions;
 use rayon::prelude::*;
 
-use super::compare;
+use super::Study;
 use super::data::Source;
 use super::settings::Experiment;
 use super::tables::Tables;
-use crate::config::ProblemConfig;
 use crate::failure::Failure;
-use crate::registry::ProblemWorkload;
-use crate::{output, registry};
+use crate::output;
+use laau::registry::{ProblemSpec, ProblemWorkload};
 
 /// The policies whose first test episode is exported step by step.
 const SHOWN: &[&str] = &["opt", "equal", "laau"];
 
 /// Fits and plays every policy; writes `problems.csv`, `problem_budgets.csv`, `problem_left_out.csv` and
 /// `problem_episodes.csv`.
-pub(super) fn run(
-    experiment: &Experiment,
-    task: &Task,
-    source: &Source,
-    seeds: &[u64],
-    tables: &mut Tables,
-) -> Result<(), Failure> {
+pub(super) fn run(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure> {
+    let Study {
+        experiment, source, ..
+    } = *study;
     if matches!(source, Source::Trace(_)) {
         return Err(Failure::new(
             "an experiment of kind `problem` runs on the synthetic workload of its problem",
             "leave --trace out",
         ));
     }
-    for policy in &experiment.policies {
-        registry::check_policy(policy)?;
-    }
-    let workload = registry::workload(&problem_of(experiment)?, None, None)?;
+    let workload = problem_of(experiment)?.workload(None, None)?;
     for &horizon in &experiment.horizons {
         let place = Place {
             construction: experiment.construction,
             horizon,
         };
-        play(experiment, task, &workload, place, seeds, tables)?;
+        play(study, &workload, place, tables)?;
     }
     Ok(())
 }
 
 /// The problem that the experiment names.
-pub(super) fn problem_of(experiment: &Experiment) -> Result<ProblemConfig, Failure> {
+pub(super) fn problem_of(experiment: &Experiment) -> Result<ProblemSpec, Failure> {
     experiment.problem.clone().ok_or_else(|| {
         Failure::new(
             "an experiment of kind `problem` names its problem",
@@ -65,13 +58,17 @@ struct Place {
 }
 
 fn play(
-    experiment: &Experiment,
-    task: &Task,
+    study: &Study<'_>,
     workload: &ProblemWorkload,
     place: Place,
-    seeds: &[u64],
     tables: &mut Tables,
 ) -> Result<(), Failure> {
+    let Study {
+        experiment,
+        task,
+        seeds,
+        ..
+    } = *study;
     let fields: Vec<(Sets, Report)> = seeds
         .par_iter()
         .map(|&seed| {
@@ -82,7 +79,8 @@ fn play(
                 ..GenerateOptions::default()
             };
             let sets = workload.generate_split(experiment.split(), &options)?;
-            let report = compare(experiment, task, &sets, seed)?
+            let report = study
+                .compare(&sets, seed)
                 .skip_inapplicable(true)
                 .observed_by(&Watch {
                     problem: task.problem.name(),

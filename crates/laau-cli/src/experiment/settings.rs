@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use laau_data::{Construction, Split};
-use laau_net::{Phase, Training};
+use laau::data::{Construction, Split};
+use laau::net::{Phase, Training};
+use laau::registry::{PolicyKind, ProblemSpec};
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use crate::config::ProblemConfig;
 use crate::failure::Failure;
 
 /// What an experiment is.
@@ -36,7 +36,7 @@ pub(super) enum Kind {
 pub(super) struct Experiment {
     pub(super) kind: Kind,
     /// Of an experiment on another problem than the paper's.
-    pub(super) problem: Option<ProblemConfig>,
+    pub(super) problem: Option<ProblemSpec>,
     /// Steps of an episode.
     #[serde(default)]
     pub(super) horizons: Vec<usize>,
@@ -47,7 +47,7 @@ pub(super) struct Experiment {
     #[serde(default)]
     pub(super) construction: Construction,
     #[serde(default)]
-    pub(super) policies: Vec<String>,
+    pub(super) policies: Vec<PolicyKind>,
     /// Least and greatest budget per step.
     #[serde(default = "paper_budget")]
     pub(super) budget: (f64, f64),

@@ -1,21 +1,25 @@
 //! Distribution shift: what it does to policies, and what it looks like.
 
-use laau_baselines::OptOptions;
-use laau_core::{Comparison, FitSets, Task};
-use laau_data::Construction;
-use laau_data::shift::{Shift, add_noise, shift};
-use laau_data::tsne::{EmbeddedSet, TsneOptions, tsne as embed};
+use laau::baselines::OptOptions;
+use laau::core::{Comparison, FitSets};
+use laau::data::Construction;
+use laau::data::shift::{Shift, add_noise, shift};
+use laau::data::tsne::{EmbeddedSet, TsneOptions, tsne as embed};
 use rayon::prelude::*;
 
-use super::data::Source;
-use super::settings::Experiment;
+use super::Study;
 use super::tables::Tables;
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::registry;
+use laau::registry::PolicyKind;
 
 /// Policies that do not learn from the training distribution: they are tuned on the default data, as in the paper.
-const NOT_TRAINED: &[&str] = &["opt", "equal", "mw", "dgd"];
+const NOT_TRAINED: [PolicyKind; 4] = [
+    PolicyKind::Opt,
+    PolicyKind::Equal,
+    PolicyKind::Mw,
+    PolicyKind::Dgd,
+];
 
 struct Row {
     policy: String,
@@ -26,13 +30,13 @@ struct Row {
 }
 
 /// Trains on shifted data, tests on the default; writes `ood.csv`.
-pub(super) fn ood(
-    experiment: &Experiment,
-    task: &Task,
-    source: &Source,
-    seeds: &[u64],
-    tables: &mut Tables,
-) -> Result<(), Failure> {
+pub(super) fn ood(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure> {
+    let Study {
+        experiment,
+        task,
+        source,
+        seeds,
+    } = *study;
     let horizon = experiment.horizons.first().copied().unwrap_or(20);
     let mut cells: Vec<(Construction, f64, u64)> = Vec::new();
     for &construction in &experiment.constructions {
@@ -60,11 +64,11 @@ pub(super) fn ood(
                 .seeds([seed])
                 .relative_to(OptOptions::default());
             for policy in &experiment.policies {
-                let fit = registry::fitter(policy, &training)?;
-                comparison = if NOT_TRAINED.contains(&policy.as_str()) {
-                    comparison.with(policy, fit)
+                let (name, fit) = (policy.name(), policy.fit(&training));
+                comparison = if NOT_TRAINED.contains(policy) {
+                    comparison.with(name, fit)
                 } else {
-                    comparison.with_fitted_on(policy, fit, shifted_sets)
+                    comparison.with_fitted_on(name, fit, shifted_sets)
                 };
             }
             let report = comparison.run()?;
@@ -107,13 +111,13 @@ pub(super) fn ood(
 }
 
 /// Embeds training and testing episodes by t-SNE at every shift; writes `tsne.csv`.
-pub(super) fn tsne(
-    experiment: &Experiment,
-    _: &Task,
-    source: &Source,
-    seeds: &[u64],
-    tables: &mut Tables,
-) -> Result<(), Failure> {
+pub(super) fn tsne(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure> {
+    let Study {
+        experiment,
+        source,
+        seeds,
+        ..
+    } = *study;
     let horizon = experiment.horizons.first().copied().unwrap_or(20);
     let seed = seeds[0];
     let progress = Progress::new(experiment.constructions.len() * experiment.targets.len(), false);

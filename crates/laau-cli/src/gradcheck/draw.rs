@@ -1,6 +1,6 @@
 //! Points, queries and episodes at which gradients are checked.
 
-use laau_core::{Dimensions, Episodes, Query, SmoothProblem};
+use laau::core::{Dimensions, Episodes, Query, SmoothProblem};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 

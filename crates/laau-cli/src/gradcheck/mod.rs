@@ -7,24 +7,23 @@ mod tally;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use laau_core::Episode;
-use laau_kkt::gradcheck::{GradcheckOptions, check_episode, check_layer, check_problem};
-use laau_net::EngineKind;
+use laau::core::Episode;
+use laau::kkt::gradcheck::{GradcheckOptions, check_episode, check_layer, check_problem};
+use laau::net::EngineKind;
 
 use self::draw::Draw;
 use self::tally::Tally;
-use crate::config::{ConfigFlags, scope};
+use crate::config::{ConfigFile, Flags, ProblemSection};
 use crate::failure::Failure;
-use crate::{output, registry};
-use laau_core::align;
+use crate::output;
+use crate::sets::check_model;
+use laau::core::align;
 
 /// Steps of the episodes that are drawn; those for a model have its own horizon.
 const HORIZON: usize = 6;
 
 /// Episodes that a model is checked on.
 const MODEL_EPISODES: usize = 3;
-
-scope!(GradcheckScope, "problem");
 
 /// The arguments as they are typed.
 #[derive(Debug, Args)]
@@ -53,7 +52,9 @@ pub(crate) struct GradcheckArgs {
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
     #[command(flatten)]
-    config: ConfigFlags<GradcheckScope>,
+    config: ConfigFile,
+    #[command(flatten)]
+    problem: Flags<ProblemSection>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -75,12 +76,11 @@ pub(crate) fn run(arguments: &GradcheckArgs) -> Result<(), Failure> {
             "for example --tolerance 1e-5",
         ));
     }
-    let config = arguments.config.load()?;
-    let task = registry::task(&config.problem)?;
+    let task = arguments.config.read()?.problem(&arguments.problem)?.task()?;
     let model = match &arguments.model {
         Some(path) => {
-            let (model, _) = laau_net::load_model(path)?;
-            registry::check_model(&task, &model.spec)?;
+            let (model, _) = laau::net::load_model(path)?;
+            check_model(&task, &model.spec)?;
             Some(model)
         }
         None => None,

@@ -1,8 +1,7 @@
 //! The gradients of a model's weights against differences over whole episodes.
 
-use laau_core::Task;
-use laau_core::{Episodes, Rollout, Unrolled, rollout_all};
-use laau_net::{EngineKind, Model};
+use laau::core::{Episodes, Rollout, Task, Unrolled, rollout_all};
+use laau::net::{EngineKind, Model};
 use rayon::prelude::*;
 
 use super::tally::Tally;

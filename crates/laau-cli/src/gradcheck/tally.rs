@@ -1,10 +1,10 @@
 //! What checks have found, summed up.
 
-use laau_kkt::gradcheck::{EpisodePlace, Gradcheck, LayerPlace, ProblemPlace};
+use laau::kkt::gradcheck::{EpisodePlace, Gradcheck, LayerPlace, ProblemPlace};
 use serde::Serialize;
 
 use crate::failure::Failure;
-use laau_core::four_digits;
+use laau::core::four_digits;
 
 /// The columns of the table.
 pub(super) const HEADING: [&str; 9] = [

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use laau_net::{Checkpoint, CsvLog, Error, Model, ModelSpec, Summary};
+use laau::net::{Checkpoint, CsvLog, Error, Model, ModelSpec, Summary};
 
 use crate::failure::Failure;
 use crate::output;
@@ -126,7 +126,7 @@ impl Files {
 
 /// Writes a model as a whole or not at all.
 pub(crate) fn save_model(path: &Path, model: &Model, summary: &Summary) -> Result<(), Failure> {
-    laau_net::save_model(path, model, summary).map_err(|error| match error {
+    laau::net::save_model(path, model, summary).map_err(|error| match error {
         Error::Io { source, .. } => output::cannot_write(path, &source),
         other => other.into(),
     })

@@ -6,18 +6,16 @@ mod watch;
 use std::path::PathBuf;
 
 use clap::Args;
-use laau_core::GradientCounts;
-use laau_net::{Checkpoint, Ending, Error, Model, ModelSpec, Statistics, Summary, Trained, Training};
+use laau::core::GradientCounts;
+use laau::net::{Checkpoint, Ending, Error, ModelSpec, Summary, Trained, Training};
 use serde::Serialize;
 
 use self::files::Files;
 pub(crate) use self::files::save_model;
 use self::watch::Watch;
-use crate::config::{ConfigFlags, scope};
+use crate::config::{ConfigFile, Flags, ModelSection, ProblemSection, TrainingSection};
 use crate::failure::Failure;
-use crate::{interrupt, output, registry, sets};
-
-scope!(TrainScope, "problem", "model", "training");
+use crate::{interrupt, output, sets};
 
 /// The arguments as they are typed.
 #[derive(Debug, Args)]
@@ -51,14 +49,21 @@ pub(crate) struct TrainArgs {
     #[arg(short, long)]
     quiet: bool,
     #[command(flatten)]
-    config: ConfigFlags<TrainScope>,
+    config: ConfigFile,
+    #[command(flatten)]
+    problem: Flags<ProblemSection>,
+    #[command(flatten)]
+    model: Flags<ModelSection>,
+    #[command(flatten)]
+    training: Flags<TrainingSection>,
 }
 
 /// Trains a model and writes it.
 pub(crate) fn run(arguments: &TrainArgs) -> Result<(), Failure> {
-    let config = arguments.config.load()?;
-    let task = registry::task(&config.problem)?;
-    let settings = config.training.settings();
+    let config = arguments.config.read()?;
+    let task = config.problem(&arguments.problem)?.task()?;
+    let laau = config.section(&arguments.model)?.laau()?;
+    let settings = config.section(&arguments.training)?.settings();
     let trainer = settings.clone().check()?;
     let files = Files::new(
         &arguments.output,
@@ -68,12 +73,12 @@ pub(crate) fn run(arguments: &TrainArgs) -> Result<(), Failure> {
     let checkpoint = files.checkpoint_to_resume(arguments.resume)?;
     let [train, validation] = sets::read(&*task.problem, [&arguments.train, &arguments.validation])?;
     let (train, validation) = (&train.episodes, &validation.episodes);
-    let spec = config.model.spec(&*task.problem, train.horizon())?;
+    let spec = laau.spec(&*task.problem, train.horizon());
+    spec.validate()?;
     if let Some(checkpoint) = &checkpoint {
         files.check_spec(checkpoint, &spec)?;
     }
-    let statistics = Statistics::fit(&spec, &mut task.solver.clone(), train)?;
-    let mut model = Model::new(spec, statistics, settings.seed)?;
+    let mut model = laau.initial(&task, train, settings.seed)?;
     let mut log = files.open()?;
 
     let trainer = trainer.with_checkpoint(&files.checkpoint);

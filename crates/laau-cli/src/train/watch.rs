@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use laau_net::{BatchProgress, EpochRecord, TrainObserver, Training};
+use laau::net::{BatchProgress, EpochRecord, TrainObserver, Training};
 
 use crate::progress::Progress;
-use laau_core::four_digits;
+use laau::core::four_digits;
 
 /// About so many lines are written where there is no bar.
 const LINES: usize = 10;

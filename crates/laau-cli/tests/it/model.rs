@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use laau_core::problems::{LogUtility, WeightedFairness};
-use laau_core::{Episodes, SmoothProblem, StepSolver};
-use laau_kkt::{FairnessLayer, InteriorPoint, Options};
-use laau_net::{Model, ModelSpec, Statistics, Summary};
+use laau::core::problems::{LogUtility, WeightedFairness};
+use laau::core::{Episodes, SmoothProblem, StepSolver};
+use laau::kkt::{FairnessLayer, InteriorPoint, Options};
+use laau::net::{Model, ModelSpec, Statistics, Summary};
 use serde_json::Value;
 
 use crate::support::{Bench, contexts};
@@ -23,7 +23,7 @@ fn write_model(path: &Path, horizon: usize, seed: u64) {
 fn write(path: &Path, spec: ModelSpec, layer: &mut dyn StepSolver, train: &Episodes, seed: u64) {
     let statistics = Statistics::fit(&spec, layer, train).unwrap();
     let model = Model::new(spec, statistics, seed).unwrap();
-    laau_net::save_model(path, &model, &Summary::untrained(seed)).unwrap();
+    laau::net::save_model(path, &model, &Summary::untrained(seed)).unwrap();
 }
 
 #[test]

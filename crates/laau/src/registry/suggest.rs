@@ -1,7 +1,8 @@
 //! The nearest known name to one that is not known.
 
 /// The hint for an unknown name: the nearest known one, or all of them.
-pub(crate) fn hint<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+#[must_use]
+pub fn hint<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.into_iter().collect();
     match nearest(unknown, &known) {
         Some(name) => format!("did you mean `{name}`?"),
@@ -22,7 +23,8 @@ fn nearest<'a>(unknown: &str, known: &[&'a str]) -> Option<&'a str> {
 }
 
 /// `a, b and c`.
-pub(crate) fn list(names: &[&str]) -> String {
+#[must_use]
+pub fn list(names: &[&str]) -> String {
     match names {
         [] => "none".to_owned(),
         [one] => (*one).to_owned(),

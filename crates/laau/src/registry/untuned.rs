@@ -1,4 +1,4 @@
-//! Policies by name.
+//! Policies that decide without data, with parameters that were given or are sensible.
 
 use std::collections::BTreeMap;
 
@@ -6,100 +6,70 @@ use laau_baselines::{
     CertaintyEquivalent, CrPursuit, DualDescent, DualDescentParameters, Equal, Mirror, Predictor, Rule,
     Start, avg_lt,
 };
-use laau_core::{Policy, Query, Solutions, StepSolver as _, Task, Unrolled};
-use laau_net::{Model, ModelSpec};
+use laau_core::{Policy, Query, Solutions, StepSolver as _, Task};
 
-use crate::failure::Failure;
-use crate::suggest;
+use super::{Error, PolicyKind, suggest};
 
-/// Policies that decide without data, and the parameters that each has.
-const UNTUNED: &[(&str, &[&str])] = &[
-    ("equal", &[]),
-    ("avg-lt", &["multiplier", "mean-context"]),
-    ("dgd", &["step-size", "start"]),
-    ("mw", &["step-size", "start"]),
-    ("cr-pursuit", &["ratio"]),
-    ("ce", &["mean-context", "strength"]),
-];
+/// The parameters of a policy that decides without data; none if it needs data.
+fn parameters_of(kind: PolicyKind) -> Option<&'static [&'static str]> {
+    match kind {
+        PolicyKind::Equal => Some(&[]),
+        PolicyKind::AvgLt => Some(&["multiplier", "mean-context"]),
+        PolicyKind::Dgd | PolicyKind::Mw => Some(&["step-size", "start"]),
+        PolicyKind::CrPursuit => Some(&["ratio"]),
+        PolicyKind::Ce => Some(&["mean-context", "strength"]),
+        _ => None,
+    }
+}
 
-/// Policies that need data first, and where they come from.
-const FITTED: &[(&str, &str)] = &[
-    ("opt", "`laau compare` reports it; choose an online policy here"),
-    (
-        "laau",
-        "train a model with `laau train`, and give it with --model",
-    ),
-    (
-        "laau-history",
-        "train a model with `laau train --features history`, and give it with --model",
-    ),
-    (
-        "laau-residual",
-        "train a model with `laau train --form residual`, and give it with --model",
-    ),
-    (
-        "rl",
-        "`laau compare` trains and reports it; choose another policy here",
-    ),
-    (
-        "dp",
-        "`laau compare` fits and reports it; choose another policy here",
-    ),
-];
+/// Why a policy cannot decide without data, and what to do.
+fn needs_data(kind: PolicyKind) -> Error {
+    let hint = match kind {
+        PolicyKind::Opt => {
+            return Error::parameter(
+                "policy `opt` sees the whole episode, and cannot decide step by step",
+                "`laau compare` reports it; choose an online policy here",
+            );
+        }
+        PolicyKind::Laau => "train a model with `laau train`, and give it with --model",
+        PolicyKind::LaauHistory => {
+            "train a model with `laau train --features history`, and give it with --model"
+        }
+        PolicyKind::LaauResidual => {
+            "train a model with `laau train --form residual`, and give it with --model"
+        }
+        _ => "`laau compare` fits and reports it; choose another policy here",
+    };
+    Error::parameter(format_args!("policy `{kind}` needs data to learn from"), hint)
+}
 
 /// What a step's context is taken to be on average when nobody says: the middle of [0, 1].
 const MEAN_CONTEXT: f64 = 0.5;
 
 /// A policy with parameters that were given or are sensible without a fit.
-pub(crate) struct UntunedPolicy {
+pub struct Untuned {
     /// The policy.
-    pub(crate) policy: Box<dyn Policy>,
+    pub policy: Box<dyn Policy>,
     /// All its parameters, by name.
-    pub(crate) parameters: BTreeMap<String, Vec<f64>>,
+    pub parameters: BTreeMap<String, Vec<f64>>,
 }
 
-/// The policy of a trained model.
-pub(crate) fn learned_policy(task: &Task, model: Model) -> Result<Box<dyn Policy>, Failure> {
-    check_model(task, &model.spec)?;
-    Ok(Box::new(Unrolled::new("laau", model, task.solver.clone())?))
-}
-
-/// Refuses a model of another problem.
-pub(crate) fn check_model(task: &Task, spec: &ModelSpec) -> Result<(), Failure> {
-    spec.check_problem(&*task.problem).map_err(|_| {
-        let (theirs, ours) = (spec.dimensions, task.problem.dimensions());
-        let sizes = |d: laau_core::Dimensions| {
-            format!(
-                "{} actions, {} budgets, context of {}",
-                d.actions, d.budgets, d.context
-            )
-        };
-        Failure::new(
-            format_args!(
-                "the model is for problem `{}` ({}), not for `{}` ({})",
-                spec.problem,
-                sizes(theirs),
-                task.problem.name(),
-                sizes(ours)
-            ),
-            format_args!("name the model's problem: --problem {}", spec.problem),
-        )
-    })
-}
-
-/// A policy by name for an episode of known horizon and budgets, without data.
-pub(crate) fn untuned(
-    name: &str,
+/// A policy for an episode of known horizon and budgets, without data.
+///
+/// # Errors
+/// [`Error::Parameter`] when the policy needs data, or does not have a parameter that was given.
+pub fn untuned(
+    kind: PolicyKind,
     given: &[(String, Vec<f64>)],
     task: &Task,
     horizon: usize,
     budgets: &[f64],
-) -> Result<UntunedPolicy, Failure> {
-    let mut parameters = Parameters::read(name, given)?;
+) -> Result<Untuned, Error> {
+    let mut parameters = Parameters::read(kind, given)?;
     let dimensions = task.problem.dimensions();
-    let policy: Box<dyn Policy> = match name {
-        "equal" => Box::new(Equal::new(task)),
-        "avg-lt" => {
+    let policy: Box<dyn Policy> = match kind {
+        PolicyKind::Equal => Box::new(Equal::new(task)),
+        PolicyKind::AvgLt => {
             let multiplier = if let Some(multiplier) = parameters.get("multiplier") {
                 multiplier.to_vec()
             } else {
@@ -108,8 +78,8 @@ pub(crate) fn untuned(
             };
             Box::new(avg_lt(task, multiplier)?)
         }
-        "dgd" | "mw" => {
-            let mirror = if name == "dgd" {
+        PolicyKind::Dgd | PolicyKind::Mw => {
+            let mirror = if kind == PolicyKind::Dgd {
                 Mirror::Euclidean
             } else {
                 Mirror::Entropic
@@ -122,8 +92,8 @@ pub(crate) fn untuned(
             Box::new(DualDescent::new(task, mirror, stock)?)
         }
         // On cloud workloads the smallest ratio that no episode runs out of budget with is 1.3 to 1.35.
-        "cr-pursuit" => Box::new(CrPursuit::new(task, parameters.number("ratio", 1.35)?)?),
-        "ce" => {
+        PolicyKind::CrPursuit => Box::new(CrPursuit::new(task, parameters.number("ratio", 1.35)?)?),
+        PolicyKind::Ce => {
             let predictor = Predictor {
                 mean: parameters.context(task)?,
                 smallest: vec![0.0; dimensions.context],
@@ -134,9 +104,9 @@ pub(crate) fn untuned(
             };
             Box::new(CertaintyEquivalent::new(task, predictor)?.into_policy(task)?)
         }
-        unknown => return Err(unknown_policy(unknown)),
+        other => return Err(needs_data(other)),
     };
-    Ok(UntunedPolicy {
+    Ok(Untuned {
         policy,
         parameters: parameters.0,
     })
@@ -147,10 +117,8 @@ struct Parameters(BTreeMap<String, Vec<f64>>);
 
 impl Parameters {
     /// Takes what was given; refuses what the policy does not have.
-    fn read(policy: &str, given: &[(String, Vec<f64>)]) -> Result<Self, Failure> {
-        let Some((_, known)) = UNTUNED.iter().find(|(name, _)| *name == policy) else {
-            return Err(unknown_policy(policy));
-        };
+    fn read(policy: PolicyKind, given: &[(String, Vec<f64>)]) -> Result<Self, Error> {
+        let known = parameters_of(policy).ok_or_else(|| needs_data(policy))?;
         let mut parameters = BTreeMap::new();
         for (name, values) in given {
             if !known.contains(&name.as_str()) {
@@ -158,13 +126,13 @@ impl Parameters {
                     [] => "leave --parameter out".to_owned(),
                     _ => suggest::hint(name, known.iter().copied()),
                 };
-                return Err(Failure::new(
+                return Err(Error::parameter(
                     format_args!("policy `{policy}` has no parameter `{name}`"),
                     hint,
                 ));
             }
             if parameters.insert(name.clone(), values.clone()).is_some() {
-                return Err(Failure::new(
+                return Err(Error::parameter(
                     format_args!("parameter `{name}` is given twice"),
                     "give each parameter once",
                 ));
@@ -183,11 +151,11 @@ impl Parameters {
         values
     }
 
-    fn number(&mut self, name: &str, default: f64) -> Result<f64, Failure> {
+    fn number(&mut self, name: &str, default: f64) -> Result<f64, Error> {
         match self.get(name) {
             None => Ok(self.found(name, vec![default])[0]),
             Some([value]) => Ok(*value),
-            Some(values) => Err(Failure::new(
+            Some(values) => Err(Error::parameter(
                 format_args!("parameter `{name}` is one number, found {}", values.len()),
                 format_args!("for example --parameter {name}={default}"),
             )),
@@ -195,7 +163,7 @@ impl Parameters {
     }
 
     /// The mean context: one number per entry, or one for all.
-    fn context(&mut self, task: &Task) -> Result<Vec<f64>, Failure> {
+    fn context(&mut self, task: &Task) -> Result<Vec<f64>, Error> {
         const NAME: &str = "mean-context";
         let len = task.problem.dimensions().context;
         let mean = match self.get(NAME) {
@@ -203,14 +171,14 @@ impl Parameters {
             Some([value]) => vec![*value; len],
             Some(values) if values.len() == len => values.to_vec(),
             Some(values) => {
-                return Err(Failure::new(
+                return Err(Error::parameter(
                     format_args!("parameter `{NAME}` has {} entries, a context {len}", values.len()),
                     "give one number per entry of the context, or one for all",
                 ));
             }
         };
         task.problem.check_context(&mean).map_err(|error| {
-            Failure::new(
+            Error::parameter(
                 format_args!("{mean:?} is no context of `{}`: {error}", task.problem.name()),
                 format_args!("give a typical context with --parameter {NAME}=…, one number per entry"),
             )
@@ -220,7 +188,7 @@ impl Parameters {
 }
 
 /// The price of each budget when a step of this context has its equal share to spend.
-fn share_price(task: &Task, context: &[f64], horizon: usize, budgets: &[f64]) -> Result<Vec<f64>, Failure> {
+fn share_price(task: &Task, context: &[f64], horizon: usize, budgets: &[f64]) -> Result<Vec<f64>, Error> {
     let dimensions = task.problem.dimensions();
     let share: Vec<f64> = budgets.iter().map(|budget| budget / horizon as f64).collect();
     let mut solution = Solutions::new(dimensions, 1);
@@ -231,24 +199,4 @@ fn share_price(task: &Task, context: &[f64], horizon: usize, budgets: &[f64]) ->
     };
     task.solver.clone().solve(query, solution.row_mut(0))?;
     Ok(solution.row(0).duals.to_vec())
-}
-
-fn unknown_policy(unknown: &str) -> Failure {
-    match FITTED.iter().find(|(name, _)| *name == unknown) {
-        Some(("opt", hint)) => Failure::new(
-            "policy `opt` sees the whole episode, and cannot decide step by step",
-            hint,
-        ),
-        Some((name, hint)) => Failure::new(format_args!("policy `{name}` needs data to learn from"), hint),
-        None => Failure::new(
-            format_args!("unknown policy `{unknown}`"),
-            suggest::hint(
-                unknown,
-                UNTUNED
-                    .iter()
-                    .map(|(name, _)| *name)
-                    .chain(FITTED.iter().map(|(name, _)| *name)),
-            ),
-        ),
-    }
 }

@@ -1,0 +1,16 @@
+//! Names ⇄ concrete types: the one place that knows every problem, policy and workload by its name.
+//!
+//! The command line and services use it; a program that knows its types does not need it.
+
+mod error;
+mod policies;
+mod problems;
+pub mod suggest;
+mod untuned;
+mod workloads;
+
+pub use error::Error;
+pub use policies::PolicyKind;
+pub use problems::ProblemSpec;
+pub use untuned::{Untuned, untuned};
+pub use workloads::ProblemWorkload;

@@ -1,0 +1,254 @@
+//! Problems by name, each with its solver.
+
+use laau_core::problems::{LogUtility, PowerProvisioning, Trading, VmAllocation, WeightedFairness, Wireless};
+use laau_core::{Error, Task};
+use serde::{Deserialize, Serialize};
+
+use crate::task::task;
+
+/// A built-in problem with all its parameters; in files, `name` says which. Parameters that are not given have the
+/// problem's defaults.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "kebab-case")]
+pub enum ProblemSpec {
+    /// [`WeightedFairness`].
+    WeightedFairness(WeightedFairnessSpec),
+    /// [`LogUtility`].
+    LogUtility(LogUtilitySpec),
+    /// [`VmAllocation`].
+    VmAllocation(VmAllocationSpec),
+    /// [`Wireless`].
+    Wireless(WirelessSpec),
+    /// [`Trading`].
+    Trading(TradingSpec),
+    /// [`PowerProvisioning`].
+    Power(PowerSpec),
+}
+
+/// Declares the parameters of a problem with their defaults.
+macro_rules! spec {
+    ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty = $default:expr,)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+        pub struct $name {
+            $($(#[$field_doc])* pub $field: $type,)*
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self { $($field: $default,)* }
+            }
+        }
+    };
+}
+
+spec! {
+    /// Parameters of [`WeightedFairness`].
+    WeightedFairnessSpec {
+        /// The least action.
+        lower: f64 = 1.0,
+        /// The greatest action.
+        upper: f64 = 40.0,
+    }
+}
+
+spec! {
+    /// Parameters of [`LogUtility`].
+    LogUtilitySpec {
+        /// The least action.
+        lower: f64 = 1.0,
+        /// The greatest action.
+        upper: f64 = 40.0,
+        /// Number of actions; as many as `usage` has columns, or 2.
+        actions: Option<usize> = None,
+        /// Usage of each budget (row) by each action (column); one budget that all actions share if not given.
+        usage: Option<Vec<Vec<f64>>> = None,
+    }
+}
+
+spec! {
+    /// Parameters of [`VmAllocation`].
+    VmAllocationSpec {
+        /// The least amount of a resource.
+        lower: f64 = 1.0,
+        /// The greatest amount of a resource.
+        upper: f64 = 40.0,
+        /// Number of resources.
+        actions: usize = 4,
+        /// Fairness.
+        alpha: f64 = 2.0,
+    }
+}
+
+spec! {
+    /// Parameters of [`Wireless`].
+    WirelessSpec {
+        /// The greatest power of a channel.
+        upper: f64 = 4.0,
+        /// Number of channels.
+        actions: usize = 3,
+        /// Bandwidth of a channel.
+        bandwidth: f64 = 1.0,
+    }
+}
+
+spec! {
+    /// Parameters of [`Trading`].
+    TradingSpec {
+        /// The greatest sale of a step.
+        upper: f64 = 10.0,
+        /// Market impact.
+        impact: f64 = 0.05,
+    }
+}
+
+spec! {
+    /// Parameters of [`PowerProvisioning`].
+    PowerSpec {
+        /// The least action.
+        lower: f64 = 1.1,
+        /// The greatest action.
+        upper: f64 = 6.0,
+        /// Energy per unit of each load.
+        energy: Vec<f64> = vec![1.0, 0.8],
+        /// The greatest load.
+        most_load: f64 = 1.0,
+        /// The greatest carbon intensity.
+        most_intensity: f64 = 1.0,
+    }
+}
+
+impl Default for ProblemSpec {
+    fn default() -> Self {
+        Self::WeightedFairness(WeightedFairnessSpec::default())
+    }
+}
+
+impl ProblemSpec {
+    /// The names there are.
+    pub const NAMES: [&'static str; 6] = [
+        "weighted-fairness",
+        "log-utility",
+        "vm-allocation",
+        "wireless",
+        "trading",
+        "power",
+    ];
+
+    /// The problem's name.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        let index = match self {
+            Self::WeightedFairness(_) => 0,
+            Self::LogUtility(_) => 1,
+            Self::VmAllocation(_) => 2,
+            Self::Wireless(_) => 3,
+            Self::Trading(_) => 4,
+            Self::Power(_) => 5,
+        };
+        Self::NAMES[index]
+    }
+
+    /// The problem with the best solver for it, and a projector if it has several actions.
+    ///
+    /// # Errors
+    /// [`Error::InvalidProblem`] and others for parameters outside their ranges.
+    pub fn task(&self) -> Result<Task, Error> {
+        match self {
+            Self::WeightedFairness(WeightedFairnessSpec { lower, upper }) => {
+                task(WeightedFairness::new(*lower, *upper)?)
+            }
+            Self::LogUtility(spec) => task(spec.problem()?),
+            Self::VmAllocation(VmAllocationSpec {
+                lower,
+                upper,
+                actions,
+                alpha,
+            }) => task(VmAllocation::new(
+                *alpha,
+                vec![*lower; *actions],
+                vec![*upper; *actions],
+            )?),
+            Self::Wireless(WirelessSpec {
+                upper,
+                actions,
+                bandwidth,
+            }) => task(Wireless::new(*actions, *bandwidth, *upper)?),
+            Self::Trading(TradingSpec { upper, impact }) => task(Trading::new(*impact, *upper)?),
+            Self::Power(PowerSpec {
+                lower,
+                upper,
+                energy,
+                most_load,
+                most_intensity,
+            }) => task(PowerProvisioning::new(
+                energy.clone(),
+                *most_load,
+                *most_intensity,
+                *lower,
+                *upper,
+            )?),
+        }
+    }
+}
+
+impl LogUtilitySpec {
+    pub(super) fn problem(&self) -> Result<LogUtility, Error> {
+        let columns = self.usage.as_ref().and_then(|usage| usage.first()).map(Vec::len);
+        let actions = self.actions.or(columns).unwrap_or(2);
+        let usage = self.usage.clone().unwrap_or_else(|| vec![vec![1.0; actions]]);
+        LogUtility::new(actions, usage.len(), usage.concat(), self.lower, self.upper)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use laau_core::{Problem, StepSolver as _};
+
+    fn named(name: &str) -> ProblemSpec {
+        serde_json::from_value(serde_json::json!({ "name": name })).unwrap()
+    }
+
+    #[test]
+    fn every_name_makes_the_problem_of_that_name_with_a_solver_for_it() {
+        for name in ProblemSpec::NAMES {
+            let spec = named(name);
+            let task = spec.task().unwrap();
+            assert_eq!((spec.name(), task.problem.name()), (name, name));
+            assert_eq!(task.solver.problem().name(), name);
+            let text = serde_json::to_string(&spec).unwrap();
+            assert_eq!(serde_json::from_str::<ProblemSpec>(&text).unwrap(), spec);
+        }
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_the_library() {
+        let stock: [&dyn Problem; 5] = [
+            &WeightedFairness::paper(),
+            &VmAllocation::server(),
+            &Wireless::three_channels(),
+            &Trading::inventory(),
+            &PowerProvisioning::two_loads(),
+        ];
+        for problem in stock {
+            let task = named(problem.name()).task().unwrap();
+            assert_eq!(
+                task.problem.dimensions(),
+                problem.dimensions(),
+                "{}",
+                problem.name()
+            );
+            assert_eq!(task.problem.lower(), problem.lower(), "{}", problem.name());
+            assert_eq!(task.problem.upper(), problem.upper(), "{}", problem.name());
+        }
+    }
+
+    #[test]
+    fn a_parameter_of_another_problem_is_refused() {
+        let text = r#"{"name": "trading", "alpha": 2.0}"#;
+        let error = serde_json::from_str::<ProblemSpec>(text).unwrap_err();
+        assert!(error.to_string().contains("unknown field `alpha`"), "{error}");
+    }
+}

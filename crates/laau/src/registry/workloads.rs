@@ -1,0 +1,136 @@
+//! Synthetic workloads of the named problems.
+
+use laau_core::problems::LogUtility;
+use laau_core::{Episodes, Sets};
+use laau_data::Split;
+use laau_data::synthetic::{
+    ContextProcess, Fading, GenerateOptions, Prices, Site, VmJobs, Workload, generate_sets,
+};
+
+use super::{Error, ProblemSpec};
+
+/// Where the episodes of a problem come from.
+pub struct ProblemWorkload {
+    law: Kind,
+    /// Per budget the least and the greatest of a step, instead of the law's own.
+    ranges: Option<Vec<(f64, f64)>>,
+}
+
+enum Kind {
+    /// The cloud workload, for one weight and one budget.
+    Cloud(Workload),
+    /// The same for several.
+    Weights(Workload, LogUtility),
+    /// A law of its own.
+    ContextProcess(Box<dyn ContextProcess>),
+}
+
+impl ProblemSpec {
+    /// The synthetic workload of the problem. `ranges` overrides, per budget, the least and the greatest budget of a step;
+    /// `scale` is a factor on readings.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`] or [`Error::Parameter`].
+    pub fn workload(
+        &self,
+        ranges: Option<Vec<(f64, f64)>>,
+        scale: Option<f64>,
+    ) -> Result<ProblemWorkload, Error> {
+        self.task()?;
+        let name = self.name();
+        let cloud = Workload {
+            scale: scale.unwrap_or(Workload::default().scale),
+            ..Workload::default()
+        };
+        let law = match self {
+            Self::WeightedFairness(_) => Kind::Cloud(cloud),
+            Self::LogUtility(spec) => Kind::Weights(cloud, spec.problem()?),
+            Self::VmAllocation(spec) => Kind::ContextProcess(Box::new(VmJobs {
+                resources: spec.actions,
+                load: cloud,
+                ..VmJobs::default()
+            })),
+            _ if scale.is_some() => {
+                return Err(Error::parameter(
+                    format_args!("the workload of problem `{name}` has no readings to scale"),
+                    "leave --scale out",
+                ));
+            }
+            Self::Wireless(spec) => Kind::ContextProcess(Box::new(Fading {
+                channels: spec.actions,
+                ..Fading::default()
+            })),
+            Self::Trading(_) => Kind::ContextProcess(Box::new(Prices::default())),
+            Self::Power(spec) => Kind::ContextProcess(Box::new(Site {
+                loads: spec.energy.len(),
+                most_load: spec.most_load,
+                most_intensity: spec.most_intensity,
+                ..Site::default()
+            })),
+        };
+        let expected = match &law {
+            Kind::Cloud(_) | Kind::Weights(..) => 1,
+            Kind::ContextProcess(law) => law.budgets().len(),
+        };
+        if let Some(found) = ranges.as_ref().map(Vec::len).filter(|found| *found != expected) {
+            return Err(Error::parameter(
+                format_args!("expected {expected} ranges of budgets for problem `{name}`, found {found}"),
+                "for example --budget 10,15, or --budget '[[3, 7], [3, 5]]' for two budgets",
+            ));
+        }
+        Ok(ProblemWorkload { law, ranges })
+    }
+}
+
+impl ProblemWorkload {
+    /// Generates one set.
+    ///
+    /// # Errors
+    /// For options outside their ranges.
+    pub fn generate(&self, options: &GenerateOptions) -> Result<Episodes, laau_data::Error> {
+        let with_budget = || GenerateOptions {
+            budget: self.ranges.as_ref().map_or(options.budget, |ranges| ranges[0]),
+            ..*options
+        };
+        match &self.law {
+            Kind::Cloud(workload) => workload.generate(&with_budget()),
+            Kind::Weights(workload, problem) => workload.generate_weights(problem, &with_budget()),
+            Kind::ContextProcess(law) => match &self.ranges {
+                None => law.generate(options),
+                Some(ranges) => Rationed { law: &**law, ranges }.generate(options),
+            },
+        }
+    }
+
+    /// Generates three sets that share no series.
+    ///
+    /// # Errors
+    /// As [`ProblemWorkload::generate`].
+    pub fn generate_split(&self, split: Split, options: &GenerateOptions) -> Result<Sets, laau_data::Error> {
+        generate_sets(split, options, |options| self.generate(options))
+    }
+}
+
+/// A law with other budgets.
+struct Rationed<'a> {
+    law: &'a dyn ContextProcess,
+    ranges: &'a [(f64, f64)],
+}
+
+impl ContextProcess for Rationed<'_> {
+    fn context_len(&self) -> usize {
+        self.law.context_len()
+    }
+
+    fn budgets(&self) -> Vec<(f64, f64)> {
+        self.ranges.to_vec()
+    }
+
+    fn validate(&self) -> Result<(), laau_data::Error> {
+        self.law.validate()
+    }
+
+    fn series(&self, seed: u64, series: u64, len: usize) -> Vec<f64> {
+        self.law.series(seed, series, len)
+    }
+}
