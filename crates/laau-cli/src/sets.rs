@@ -98,7 +98,7 @@ impl Set {
             }
         }
         self.episodes.check(problem).map_err(|error| {
-            let hint = match &error {
+            let hint = match error.root() {
                 Error::BudgetTooSmall { least, .. } => {
                     format!("a budget of at least {least} pays every step; raise it, or lower --lower")
                 }

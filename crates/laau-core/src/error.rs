@@ -157,7 +157,7 @@ pub enum Error {
         status: crate::solver::Status,
     },
     /// A context after the last step.
-    #[error("the episode is over: all {horizon} steps are paid")]
+    #[error("the episode is over: all {horizon} steps are decided")]
     EpisodeOver {
         /// The horizon.
         horizon: usize,

@@ -85,7 +85,7 @@ fn flag_text(value: &Value) -> String {
             rows.collect::<Vec<_>>().join(",")
         }
         Value::Array(values) => join(values, ","),
-        other => other.to_string(),
+        other => toml_text(other),
     }
 }
 
@@ -170,12 +170,20 @@ fn section_text<S: Section>() -> Result<String, Failure> {
         let flag = argument.get_long().unwrap_or_default();
         text += &format!("# {help} (--{flag})\n");
         match (defaults.get(&key), examples.get(&key)) {
-            (Some(value), _) => text += &format!("{key} = {value}\n"),
-            (None, Some(value)) => text += &format!("# {key} = {value}\n"),
+            (Some(value), _) => text += &format!("{key} = {}\n", toml_text(value)),
+            (None, Some(value)) => text += &format!("# {key} = {}\n", toml_text(value)),
             (None, None) => {}
         }
     }
     Ok(text)
+}
+
+/// A value as a person would write it: `1e-8`, not `0.00000001`.
+fn toml_text(value: &Value) -> String {
+    match value {
+        Value::Float(small) if *small != 0.0 && small.abs() < 1e-4 => format!("{small:e}"),
+        other => other.to_string(),
+    }
 }
 
 fn key_of(argument: &clap::Arg) -> String {

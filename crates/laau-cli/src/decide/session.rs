@@ -129,7 +129,7 @@ mod tests {
         );
         assert_eq!(
             session.check(&[0.5]).unwrap_err().to_string(),
-            "the episode is over: all 3 steps are paid"
+            "the episode is over: all 3 steps are decided"
         );
     }
 }

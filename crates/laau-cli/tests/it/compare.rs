@@ -322,13 +322,13 @@ fn bad_input_of_a_comparison_is_told_and_nothing_is_written() {
     let run = bench.run(&format!("{COMPARE} --lower 16 -o report"), "");
     assert!(
         run.stderr
-            .starts_with("error: sets/train.parquet: episode 0: budget "),
+            .starts_with("error: sets/train.parquet: episode 0: budget 0 is "),
         "{}",
         run.stderr
     );
     assert!(
         run.stderr.ends_with(
-            " of resource 0 is below 80, the least that 5 steps use\n\
+            ", below 80, the least that 5 steps use\n\
              hint: a budget of at least 80 pays every step; raise it, or lower --lower\n"
         ),
         "{}",

@@ -230,8 +230,8 @@ fn bad_input_is_told_with_a_hint() {
     );
     check(
         "generate --construction woven -o a.parquet",
-        "error: unknown variant `woven`, expected `consecutive` or `interleaved` in `workload.construction`\n\
-         hint: `laau config --default` shows every key with a value that fits\n",
+        "error: invalid value 'woven' for '--construction <NAME>': unknown variant `woven`, expected `consecutive` or `interleaved`\n\
+         hint: see `laau generate --help`\n",
     );
     check(
         "inspect noise.safetensors",

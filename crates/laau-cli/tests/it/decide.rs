@@ -250,7 +250,8 @@ fn bad_arguments_are_told_with_a_hint() {
     );
     check(
         "decide --alpha 2 --policy equal --budget 250 --horizon 20",
-        "error: problem `weighted-fairness` has no key `alpha`\nhint: its keys are lower and upper\n",
+        "error: problem `weighted-fairness`: unknown field `alpha`, expected `lower` or `upper`\n\
+         hint: `laau config --default` shows which problem has which keys\n",
     );
     check(
         "decide --lower 50 --policy equal --budget 2500 --horizon 20",

@@ -108,7 +108,8 @@ fn a_journal_of_another_episode_is_refused() {
         ),
         (
             "decide --policy dgd --budget 60 --horizon 5 --upper 30",
-            "its problem is {\"name\":\"weighted-fairness\"}, not {\"name\":\"weighted-fairness\",\"upper\":30.0}",
+            "its problem is {\"name\":\"weighted-fairness\",\"lower\":1.0,\"upper\":40.0}, \
+             not {\"name\":\"weighted-fairness\",\"lower\":1.0,\"upper\":30.0}",
         ),
         (
             "decide --policy equal --budget 60 --horizon 5",

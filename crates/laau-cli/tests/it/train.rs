@@ -359,8 +359,8 @@ fn bad_input_of_training_is_told() {
     );
     check(
         &format!("{TRAIN} --phases fast -o m"),
-        "error: `fast` is no value of --phases: expected something like 50:0.005,30:0.0025\n\
-         hint: it is used like this: --phases 50:0.005,30:0.0025\n",
+        "error: invalid value 'fast' for '--phases <ROWS>': expected numbers, for example 1,2 or 1:2,3:4\n\
+         hint: see `laau train --help`\n",
     );
     bench.write("bad.toml", "[training]\nbacth = 3\n");
     check(

@@ -126,7 +126,7 @@ fn bad_configurations_are_told_with_the_nearest_key() {
     );
     check(
         "[problem]\nupper = \"high\"\n",
-        "error: invalid type: string \"high\", expected f64 in `problem.upper`\n\
+        "error: [problem]: invalid type: string \"high\", expected f64 in `upper`\n\
          hint: `laau config --default` shows every key with a value that fits\n",
     );
     check(
@@ -142,8 +142,7 @@ fn bad_configurations_are_told_with_the_nearest_key() {
     bench.check_failure(
         "decide --upper high --policy equal --budget 60 --horizon 5",
         "",
-        "error: `high` is no value of --upper: expected something like 40.0\n\
-         hint: it is used like this: --upper 40.0\n",
+        "error: invalid value 'high' for '--upper <X>': invalid float literal\nhint: see `laau decide --help`\n",
     );
 }
 
