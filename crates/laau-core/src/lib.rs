@@ -22,6 +22,7 @@ mod projection;
 mod report;
 mod rollout;
 mod solver;
+pub mod tables;
 mod task;
 mod unrolled;
 

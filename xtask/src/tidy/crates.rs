@@ -2,6 +2,9 @@
 
 use cargo_metadata::{DependencyKind, Metadata, Package};
 
+/// The libraries behind the facade.
+const LIBRARIES: &[&str] = &["laau-core", "laau-kkt", "laau-net", "laau-baselines", "laau-data"];
+
 /// Which workspace crates a crate may depend on (dev-dependencies aside).
 const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("laau-core", &[]),
@@ -9,28 +12,29 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("laau-net", &["laau-core"]),
     ("laau-baselines", &["laau-core"]),
     ("laau-data", &["laau-core"]),
-    (
-        "laau-cli",
-        &["laau-core", "laau-kkt", "laau-net", "laau-baselines", "laau-data"],
-    ),
-    (
-        "laau-benches",
-        &["laau-core", "laau-kkt", "laau-net", "laau-baselines", "laau-data"],
-    ),
-    (
-        "laau-audit",
-        &["laau-core", "laau-kkt", "laau-net", "laau-baselines", "laau-data"],
-    ),
-    ("xtask", &[]),
+    ("laau", LIBRARIES),
+    ("laau-cli", &["laau"]),
+    ("laau-benches", LIBRARIES),
+    ("laau-audit", LIBRARIES),
+    // Only for the rows of exported tables.
+    ("xtask", &["laau-core"]),
 ];
 
 /// What an example (a crate in `examples/`) may depend on: every library. Nothing may depend on an example.
-const EXAMPLES_MAY_DEPEND_ON: &[&str] = &["laau-core", "laau-kkt", "laau-net", "laau-baselines", "laau-data"];
+const EXAMPLES_MAY_DEPEND_ON: &[&str] = &[
+    "laau",
+    "laau-core",
+    "laau-kkt",
+    "laau-net",
+    "laau-baselines",
+    "laau-data",
+];
 
 /// Heavy dependencies, and the one library crate that may name them.
 const HOME_OF: &[(&str, &str)] = &[
     ("polars", "laau-data"),
     ("candle-core", "laau-net"),
+    ("candle-nn", "laau-net"),
     ("faer", "laau-kkt"),
 ];
 

@@ -1,5 +1,6 @@
 //! Section 6: how training utility carries over, and the terms of the bound.
 
+use laau::core::tables::{GapRow, TermRow};
 use laau::core::{Episodes, Task, Unrolled};
 use laau::net::{Laau, Model, Network, Phase, Training};
 use rand::{RngExt as _, SeedableRng as _};
@@ -63,17 +64,25 @@ pub(super) fn run(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure>
         let data = source.name(*construction);
         for outcome in outcomes {
             let model = outcome.model;
-            tables.add(
-                "generalisation.csv",
-                "data,model,horizon,episodes,seed,train,test",
-                &[&data, &model, horizon, size, seed, &outcome.train, &outcome.test],
-            );
+            tables.add(&GapRow {
+                data: data.clone(),
+                model: model.to_owned(),
+                horizon: *horizon,
+                episodes: *size,
+                seed: *seed,
+                train: outcome.train,
+                test: outcome.test,
+            })?;
             for (term, value) in &outcome.terms {
-                tables.add(
-                    "bound.csv",
-                    "data,model,horizon,episodes,seed,term,value",
-                    &[&data, &model, horizon, size, seed, term, value],
-                );
+                tables.add(&TermRow {
+                    data: data.clone(),
+                    model: model.to_owned(),
+                    horizon: *horizon,
+                    episodes: *size,
+                    seed: *seed,
+                    term: term.clone(),
+                    value: *value,
+                })?;
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Section 5: KKT differentiation against the zero-order estimates that the paper argues against.
 
+use laau::core::tables::GradientRow;
 use laau::core::{Differentiate, Episode, episode_gradient};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -40,19 +41,19 @@ pub(super) fn run(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure>
 
     let mut add = |method: &str, solves: usize, estimate: &[f64]| {
         let error = distance(estimate, &reference) / distance(&vec![0.0; horizon], &reference);
-        tables.add(
-            "gradients.csv",
-            "method,solves,relative_error",
-            &[&method, &solves, &error],
-        );
+        tables.add(&GradientRow {
+            method: method.to_owned(),
+            solves,
+            relative_error: error,
+        })
     };
     let exact = episode_gradient(&mut *task.solver.clone(), &episode, &prices)?;
-    add("KKT differentiation", 2 * horizon, &exact.multipliers);
+    add("KKT differentiation", 2 * horizon, &exact.multipliers)?;
     let mut differences = vec![0.0; horizon];
     for step in 0..horizon {
         differences[step] = central(&prices, step, SMOOTHING, &mut cost)?;
     }
-    add("central differences", 2 * horizon * horizon, &differences);
+    add("central differences", 2 * horizon * horizon, &differences)?;
     for &directions in &experiment.directions {
         let mut estimate = vec![0.0; horizon];
         for _ in 0..directions {
@@ -74,7 +75,7 @@ pub(super) fn run(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure>
             "zero-order (random directions)",
             2 * directions * horizon,
             &estimate,
-        );
+        )?;
     }
     Ok(())
 }

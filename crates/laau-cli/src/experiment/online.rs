@@ -1,5 +1,6 @@
 //! Algorithm 2: learning while serving, from a cold start.
 
+use laau::core::tables::RoundRow;
 use laau::core::{Episodes, Fit as _, Rollout, Sets, Task};
 use laau::net::{Laau, OnlineTraining, Optimiser};
 use rayon::prelude::*;
@@ -41,12 +42,14 @@ pub(super) fn run(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure>
                     sum += utility;
                     let round = index + 1;
                     if is_reported(round, line.utilities.len()) {
-                        let average = sum / round as f64;
-                        tables.add(
-                            "online_learning.csv",
-                            "data,method,learning_rate,seed,round,utility",
-                            &[&data, &line.method, &line.learning_rate, seed, &round, &average],
-                        );
+                        tables.add(&RoundRow {
+                            data: data.clone(),
+                            method: line.method.clone(),
+                            learning_rate: line.learning_rate,
+                            seed: *seed,
+                            round,
+                            utility: sum / round as f64,
+                        })?;
                     }
                 }
             }

@@ -1,6 +1,7 @@
 //! All policies on the same episodes, by data set, horizon and seed.
 
-use laau::core::{Parameter, PolicyReport, Report};
+use laau::core::tables::{EpisodeRow, ParameterRow, PolicyRow};
+use laau::core::{Parameter, PolicyReport};
 use laau::data::Construction;
 use rayon::prelude::*;
 
@@ -31,7 +32,7 @@ pub(super) fn run(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure>
         }
     }
     let progress = Progress::new(cells.len(), false);
-    let results: Vec<Report> = cells
+    let results: Vec<Rows> = cells
         .par_iter()
         .map(|cell| {
             let Cell {
@@ -41,19 +42,20 @@ pub(super) fn run(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure>
             } = *cell;
             let sets = source.sets(experiment, horizon, construction, seed)?;
             let report = study.compare(&sets, seed).run()?;
-            progress.done(format_args!(
-                "{}, N = {horizon}, seed {seed}",
-                source.name(construction)
-            ));
-            Ok(report)
+            let data = source.name(construction);
+            progress.done(format_args!("{data}, N = {horizon}, seed {seed}"));
+            let mut rows = Rows::default();
+            for policy in &report.policies {
+                rows.add(policy, &data, *cell, seeds[0]);
+            }
+            Ok(rows)
         })
         .collect::<Result<_, Failure>>()?;
     progress.finish();
-    for (cell, report) in cells.iter().zip(&results) {
-        let data = source.name(cell.construction);
-        for policy in &report.policies {
-            export(policy, &data, *cell, seeds[0], tables);
-        }
+    for rows in &results {
+        rows.policies.iter().try_for_each(|row| tables.add(row))?;
+        rows.parameters.iter().try_for_each(|row| tables.add(row))?;
+        rows.episodes.iter().try_for_each(|row| tables.add(row))?;
     }
     Ok(())
 }
@@ -65,62 +67,59 @@ struct Cell {
     seed: u64,
 }
 
-fn export(report: &PolicyReport, data: &str, cell: Cell, first_seed: u64, tables: &mut Tables) {
-    let Cell { horizon, seed, .. } = cell;
-    let PolicyReport {
-        name,
-        utility,
-        fraction_of_opt,
-        remaining_percent,
-        violations,
-        projections,
-        quantiles,
-        ..
-    } = report;
-    let [_, lower_quartile, median, ..] = quantiles;
-    let fraction = fraction_of_opt.unwrap_or(f64::NAN);
-    let [remaining] = remaining_percent[..] else {
-        return;
-    };
-    tables.add(
-            "policies.csv",
-            "data,horizon,policy,seed,utility,fraction_of_opt,lower_quartile,median,remaining_percent,violations,projections",
-            &[
-                &data,
-                &horizon,
-                name,
-                &seed,
-                utility,
-                &fraction,
-                lower_quartile,
-                median,
-                &remaining,
-                violations,
-                projections,
-            ],
-        );
-    let mut parameters = report.parameters.clone();
-    if let Some(counts) = report.gradients {
-        parameters.insert("exact_gradients".to_owned(), Parameter::Count(counts.exact));
-        parameters.insert(
-            "approximate_gradients".to_owned(),
-            Parameter::Count(counts.approximate),
-        );
-    }
-    for (parameter, value) in &parameters {
-        tables.add(
-            "parameters.csv",
-            "data,horizon,policy,seed,parameter,value",
-            &[&data, &horizon, name, &seed, parameter, value],
-        );
-    }
-    if horizon == DISTRIBUTION_HORIZON && seed == first_seed {
-        for (episode, rollout) in report.runs[0].rollouts.iter().enumerate() {
-            tables.add(
-                "distribution.csv",
-                "data,policy,episode,utility",
-                &[&data, name, &episode, &rollout.utility()],
+/// What is kept of a cell; its rollouts would be too many.
+#[derive(Default)]
+struct Rows {
+    policies: Vec<PolicyRow>,
+    parameters: Vec<ParameterRow>,
+    episodes: Vec<EpisodeRow>,
+}
+
+impl Rows {
+    fn add(&mut self, report: &PolicyReport, data: &str, cell: Cell, first_seed: u64) {
+        let Cell { horizon, seed, .. } = cell;
+        let [_, lower_quartile, median, ..] = report.quantiles;
+        let (data, policy) = (data.to_owned(), report.name.clone());
+        self.policies.push(PolicyRow {
+            data: data.clone(),
+            horizon,
+            policy: policy.clone(),
+            seed,
+            utility: report.utility,
+            fraction_of_opt: report.fraction_of_opt.unwrap_or(f64::NAN),
+            lower_quartile,
+            median,
+            remaining_percent: report.remaining_percent[0],
+            violations: report.violations,
+            projections: report.projections,
+        });
+        let mut parameters = report.parameters.clone();
+        if let Some(counts) = report.gradients {
+            parameters.insert("exact_gradients".to_owned(), Parameter::Count(counts.exact));
+            parameters.insert(
+                "approximate_gradients".to_owned(),
+                Parameter::Count(counts.approximate),
             );
+        }
+        for (parameter, value) in parameters {
+            self.parameters.push(ParameterRow {
+                data: data.clone(),
+                horizon,
+                policy: policy.clone(),
+                seed,
+                parameter,
+                value: value.to_string(),
+            });
+        }
+        if horizon == DISTRIBUTION_HORIZON && seed == first_seed {
+            for (episode, rollout) in report.runs[0].rollouts.iter().enumerate() {
+                self.episodes.push(EpisodeRow {
+                    data: data.clone(),
+                    policy: policy.clone(),
+                    episode,
+                    utility: rollout.utility(),
+                });
+            }
         }
     }
 }

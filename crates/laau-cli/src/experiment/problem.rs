@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use laau::core::tables::{BudgetRow, LeftOutRow, ProblemRow, StepRow};
 use laau::core::{ComparisonObserver, Episode, PolicyReport, Report, Rollout, Run, Sets};
 use laau::data::Construction;
 use laau::data::synthetic::GenerateOptions;
@@ -93,19 +94,19 @@ fn play(
     let problem = task.problem.name();
     for (position, ((sets, report), &seed)) in fields.iter().zip(seeds).enumerate() {
         for policy in &report.policies {
-            export(problem, place, seed, policy, tables);
+            export(problem, place, seed, policy, tables)?;
             if position == 0 && SHOWN.contains(&policy.name.as_str()) {
                 let rollout = &policy.runs[0].rollouts[0];
-                export_episode(problem, &policy.name, &sets.test.get(0), rollout, tables);
+                export_episode(problem, &policy.name, &sets.test.get(0), rollout, tables)?;
             }
         }
         // The reasons are the same for every seed.
         for (policy, reason) in report.left_out.iter().filter(|_| position == 0) {
-            tables.add(
-                "problem_left_out.csv",
-                "problem,policy,reason",
-                &[&problem, policy, &quoted(&reason.to_string())],
-            );
+            tables.add(&LeftOutRow {
+                problem: problem.to_owned(),
+                policy: policy.clone(),
+                reason: reason.to_string(),
+            })?;
         }
     }
     Ok(())
@@ -126,46 +127,43 @@ impl ComparisonObserver for Watch<'_> {
     }
 }
 
-fn export(problem: &str, place: Place, seed: u64, report: &PolicyReport, tables: &mut Tables) {
-    let count = |count: Option<u64>| count.map_or(String::new(), |count| count.to_string());
+fn export(
+    problem: &str,
+    place: Place,
+    seed: u64,
+    report: &PolicyReport,
+    tables: &mut Tables,
+) -> Result<(), Failure> {
     let construction = match place.construction {
         Construction::Consecutive => "consecutive",
         Construction::Interleaved => "interleaved",
     };
-    tables.add(
-        "problems.csv",
-        "problem,construction,horizon,policy,seed,utility,fraction_of_opt,violations,failures,projections,\
-         exact_gradients,approximate_gradients",
-        &[
-            &problem,
-            &construction,
-            &place.horizon,
-            &report.name,
-            &seed,
-            &report.utility,
-            &report.fraction_of_opt.unwrap_or(f64::NAN),
-            &report.violations,
-            &report.failures,
-            &report.projections,
-            &count(report.gradients.map(|counts| counts.exact)),
-            &count(report.gradients.map(|counts| counts.approximate)),
-        ],
-    );
-    for (budget, remaining) in report.remaining_percent.iter().enumerate() {
-        tables.add(
-            "problem_budgets.csv",
-            "problem,construction,horizon,policy,seed,budget,remaining_percent",
-            &[
-                &problem,
-                &construction,
-                &place.horizon,
-                &report.name,
-                &seed,
-                &budget,
-                remaining,
-            ],
-        );
+    tables.add(&ProblemRow {
+        problem: problem.to_owned(),
+        construction: construction.to_owned(),
+        horizon: place.horizon,
+        policy: report.name.clone(),
+        seed,
+        utility: report.utility,
+        fraction_of_opt: report.fraction_of_opt.unwrap_or(f64::NAN),
+        violations: report.violations,
+        failures: report.failures,
+        projections: report.projections,
+        exact_gradients: report.gradients.map(|counts| counts.exact),
+        approximate_gradients: report.gradients.map(|counts| counts.approximate),
+    })?;
+    for (budget, &remaining_percent) in report.remaining_percent.iter().enumerate() {
+        tables.add(&BudgetRow {
+            problem: problem.to_owned(),
+            construction: construction.to_owned(),
+            horizon: place.horizon,
+            policy: report.name.clone(),
+            seed,
+            budget,
+            remaining_percent,
+        })?;
     }
+    Ok(())
 }
 
 /// Writes contexts, actions, prices and what remains of the budgets, step by step.
@@ -175,15 +173,18 @@ fn export_episode(
     episode: &Episode<'_>,
     rollout: &Rollout,
     tables: &mut Tables,
-) {
+) -> Result<(), Failure> {
     let mut add = |step: usize, quantity: &str, values: &[f64]| {
-        for (index, value) in values.iter().enumerate() {
-            tables.add(
-                "problem_episodes.csv",
-                "problem,policy,step,quantity,index,value",
-                &[&problem, &policy, &step, &quantity, &index, value],
-            );
-        }
+        values.iter().enumerate().try_for_each(|(index, &value)| {
+            tables.add(&StepRow {
+                problem: problem.to_owned(),
+                policy: policy.to_owned(),
+                step,
+                quantity: quantity.to_owned(),
+                index,
+                value,
+            })
+        })
     };
     let (steps, budgets) = (episode.horizon(), episode.budgets().len());
     let mut remaining = episode.budgets().to_vec();
@@ -192,9 +193,9 @@ fn export_episode(
             let width = values.len() / steps;
             values[step * width..][..width].to_vec()
         };
-        add(step, "context", episode.context(step));
-        add(step, "action", &of(&rollout.actions));
-        add(step, "multiplier", &of(&rollout.multipliers));
+        add(step, "context", episode.context(step))?;
+        add(step, "action", &of(&rollout.actions))?;
+        add(step, "multiplier", &of(&rollout.multipliers))?;
         let usage = of(&rollout.usages);
         for budget in 0..budgets {
             remaining[budget] -= usage[budget];
@@ -204,11 +205,7 @@ fn export_episode(
             .zip(episode.budgets())
             .map(|(left, budget)| 100.0 * left / budget)
             .collect();
-        add(step, "remaining_percent", &shares);
+        add(step, "remaining_percent", &shares)?;
     }
-}
-
-/// A value that may contain commas.
-fn quoted(text: &str) -> String {
-    format!("\"{}\"", text.replace('"', "\"\""))
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! Distribution shift: what it does to policies, and what it looks like.
 
 use laau::baselines::OptOptions;
+use laau::core::tables::{PointRow, ShiftRow};
 use laau::core::{Comparison, FitSets};
 use laau::data::Construction;
 use laau::data::shift::{Shift, add_noise, shift};
@@ -21,14 +22,6 @@ const NOT_TRAINED: [PolicyKind; 4] = [
     PolicyKind::Dgd,
 ];
 
-struct Row {
-    policy: String,
-    utility: f64,
-    fraction: f64,
-    achieved: f64,
-    sliced: f64,
-}
-
 /// Trains on shifted data, tests on the default; writes `ood.csv`.
 pub(super) fn ood(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure> {
     let Study {
@@ -45,7 +38,7 @@ pub(super) fn ood(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure>
         }
     }
     let progress = Progress::new(cells.len(), false);
-    let results: Vec<Vec<Row>> = cells
+    let results: Vec<Vec<ShiftRow>> = cells
         .par_iter()
         .map(|&(construction, target, seed)| {
             let sets = source.sets(experiment, horizon, construction, seed)?;
@@ -72,10 +65,13 @@ pub(super) fn ood(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure>
                 };
             }
             let report = comparison.run()?;
-            let rows = report.policies.iter().map(|policy| Row {
+            let rows = report.policies.iter().map(|policy| ShiftRow {
+                data: source.name(construction),
+                target,
+                seed,
                 policy: policy.name.clone(),
                 utility: policy.utility,
-                fraction: policy.fraction_of_opt.unwrap_or(f64::NAN),
+                fraction_of_opt: policy.fraction_of_opt.unwrap_or(f64::NAN),
                 achieved: shifted.distance,
                 sliced: shifted.sliced,
             });
@@ -88,24 +84,8 @@ pub(super) fn ood(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure>
         })
         .collect::<Result<_, Failure>>()?;
     progress.finish();
-    for ((construction, target, seed), rows) in cells.iter().zip(&results) {
-        let data = source.name(*construction);
-        for row in rows {
-            tables.add(
-                "ood.csv",
-                "data,target,achieved,sliced,policy,seed,utility,fraction_of_opt",
-                &[
-                    &data,
-                    target,
-                    &row.achieved,
-                    &row.sliced,
-                    &row.policy,
-                    seed,
-                    &row.utility,
-                    &row.fraction,
-                ],
-            );
-        }
+    for row in results.iter().flatten() {
+        tables.add(row)?;
     }
     Ok(())
 }
@@ -143,11 +123,13 @@ pub(super) fn tsne(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure
                     EmbeddedSet::Training => "train",
                     EmbeddedSet::Testing => "test",
                 };
-                tables.add(
-                    "tsne.csv",
-                    "data,target,set,x,y",
-                    &[&data, &target, &set, &point.x, &point.y],
-                );
+                tables.add(&PointRow {
+                    data: data.clone(),
+                    target,
+                    set: set.to_owned(),
+                    x: point.x,
+                    y: point.y,
+                })?;
             }
             progress.done(format_args!("{data}, d_W = {target}"));
         }

@@ -1,0 +1,251 @@
+//! The rows of the tables that experiments export and figures are drawn from. A field is a column: headings are declared
+//! here, once.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// A row of a table.
+pub trait Row: Serialize + DeserializeOwned {
+    /// The table's file name.
+    const FILE: &'static str;
+}
+
+macro_rules! rows {
+    ($($(#[$doc:meta])* $file:literal => $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* })*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+            pub struct $name {
+                $($(#[$field_doc])* pub $field: $type,)*
+            }
+
+            impl Row for $name {
+                const FILE: &'static str = $file;
+            }
+        )*
+    };
+}
+
+rows! {
+    /// One policy on one data set, horizon and seed.
+    "policies.csv" => PolicyRow {
+        /// Source and construction of the episodes.
+        data: String,
+        /// Steps of an episode.
+        horizon: usize,
+        /// The policy's name.
+        policy: String,
+        /// The seed.
+        seed: u64,
+        /// Mean utility per step.
+        utility: f64,
+        /// Utility over that of the offline optimum.
+        fraction_of_opt: f64,
+        /// Lower quartile of the utility over episodes.
+        lower_quartile: f64,
+        /// Median of the utility over episodes.
+        median: f64,
+        /// Mean remaining budget in percent.
+        remaining_percent: f64,
+        /// Steps that could not be paid.
+        violations: usize,
+        /// Steps in which the named projection acted.
+        projections: usize,
+    }
+
+    /// One parameter that was fitted or tuned.
+    "parameters.csv" => ParameterRow {
+        /// Source and construction of the episodes.
+        data: String,
+        /// Steps of an episode.
+        horizon: usize,
+        /// The policy's name.
+        policy: String,
+        /// The seed.
+        seed: u64,
+        /// The parameter's name.
+        parameter: String,
+        /// Its value.
+        value: String,
+    }
+
+    /// The utility of one episode.
+    "distribution.csv" => EpisodeRow {
+        /// Source and construction of the episodes.
+        data: String,
+        /// The policy's name.
+        policy: String,
+        /// The episode's position.
+        episode: usize,
+        /// Utility per step.
+        utility: f64,
+    }
+
+    /// A policy trained on shifted data and tested on the default.
+    "ood.csv" => ShiftRow {
+        /// Source and construction of the episodes.
+        data: String,
+        /// The distance that was asked for.
+        target: f64,
+        /// The distance between the pooled contexts.
+        achieved: f64,
+        /// The sliced distance between episodes.
+        sliced: f64,
+        /// The policy's name.
+        policy: String,
+        /// The seed.
+        seed: u64,
+        /// Mean utility per step.
+        utility: f64,
+        /// Utility over that of the offline optimum.
+        fraction_of_opt: f64,
+    }
+
+    /// One embedded episode.
+    "tsne.csv" => PointRow {
+        /// Source and construction of the episodes.
+        data: String,
+        /// The distance that was asked for.
+        target: f64,
+        /// `train` or `test`.
+        set: String,
+        /// First coordinate.
+        x: f64,
+        /// Second coordinate.
+        y: f64,
+    }
+
+    /// The average utility up to a round of online learning.
+    "online_learning.csv" => RoundRow {
+        /// Source and construction of the episodes.
+        data: String,
+        /// What learns.
+        method: String,
+        /// The learning rate that was chosen; 0 if nothing is learned on the way.
+        learning_rate: f64,
+        /// The seed.
+        seed: u64,
+        /// The round, from 1.
+        round: usize,
+        /// Average utility per step so far.
+        utility: f64,
+    }
+
+    /// Utility on the training and on the test episodes.
+    "generalisation.csv" => GapRow {
+        /// Source and construction of the episodes.
+        data: String,
+        /// The model.
+        model: String,
+        /// Steps of an episode.
+        horizon: usize,
+        /// Training episodes.
+        episodes: usize,
+        /// The seed.
+        seed: u64,
+        /// Utility on the training episodes.
+        train: f64,
+        /// Utility on the test episodes.
+        test: f64,
+    }
+
+    /// One term of the generalisation bound.
+    "bound.csv" => TermRow {
+        /// Source and construction of the episodes.
+        data: String,
+        /// The model.
+        model: String,
+        /// Steps of an episode.
+        horizon: usize,
+        /// Training episodes.
+        episodes: usize,
+        /// The seed.
+        seed: u64,
+        /// The term's name.
+        term: String,
+        /// Its value.
+        value: f64,
+    }
+
+    /// Error and cost of one way to differentiate an episode.
+    "gradients.csv" => GradientRow {
+        /// The method.
+        method: String,
+        /// Solves of the layer.
+        solves: usize,
+        /// Relative to the reference.
+        relative_error: f64,
+    }
+
+    /// One policy on another problem than the paper's.
+    "problems.csv" => ProblemRow {
+        /// The problem's name.
+        problem: String,
+        /// How episodes are made of series.
+        construction: String,
+        /// Steps of an episode.
+        horizon: usize,
+        /// The policy's name.
+        policy: String,
+        /// The seed.
+        seed: u64,
+        /// Mean utility per step.
+        utility: f64,
+        /// Utility over that of the offline optimum.
+        fraction_of_opt: f64,
+        /// Steps that could not be paid.
+        violations: usize,
+        /// Steps in which the policy gave an error.
+        failures: usize,
+        /// Steps in which the named projection acted.
+        projections: usize,
+        /// Exact gradients in training.
+        exact_gradients: Option<u64>,
+        /// Approximate gradients in training.
+        approximate_gradients: Option<u64>,
+    }
+
+    /// What a policy leaves of one budget of a problem.
+    "problem_budgets.csv" => BudgetRow {
+        /// The problem's name.
+        problem: String,
+        /// How episodes are made of series.
+        construction: String,
+        /// Steps of an episode.
+        horizon: usize,
+        /// The policy's name.
+        policy: String,
+        /// The seed.
+        seed: u64,
+        /// Which budget.
+        budget: usize,
+        /// Mean remaining budget in percent.
+        remaining_percent: f64,
+    }
+
+    /// A policy that is not applicable to a problem.
+    "problem_left_out.csv" => LeftOutRow {
+        /// The problem's name.
+        problem: String,
+        /// The policy's name.
+        policy: String,
+        /// Why.
+        reason: String,
+    }
+
+    /// One value of one step of an exported episode.
+    "problem_episodes.csv" => StepRow {
+        /// The problem's name.
+        problem: String,
+        /// The policy's name.
+        policy: String,
+        /// The step, from 0.
+        step: usize,
+        /// `context`, `action`, `multiplier` or `remaining_percent`.
+        quantity: String,
+        /// Position in the quantity.
+        index: usize,
+        /// The value.
+        value: f64,
+    }
+}
