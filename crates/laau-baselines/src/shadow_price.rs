@@ -378,9 +378,9 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::{HorizonOptions, Optimum, optimum};
+    use crate::{HorizonOptimum, HorizonOptions};
     use laau_core::problems::LogUtility;
-    use laau_core::{Episode, SmoothProblem};
+    use laau_core::{Episode, Hindsight as _, SmoothProblem};
     use laau_kkt::InteriorPoint;
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
@@ -419,8 +419,7 @@ mod tests {
                     "{budgets} budgets, {horizon} steps: {priced:?}"
                 );
 
-                let best =
-                    optimum(Optimum::Horizon(Arc::clone(&problem), HorizonOptions::default())).unwrap();
+                let best = HorizonOptimum::new(Arc::clone(&problem), HorizonOptions::default()).unwrap();
                 let mut plan = vec![0.0; horizon * d];
                 let episode = Episode::new(&contexts, d, &budget).unwrap();
                 best.plan(&episode, &mut plan).unwrap();

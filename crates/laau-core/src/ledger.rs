@@ -124,7 +124,7 @@ mod tests {
             Err(Error::Overspend {
                 budget: 1,
                 asked: 2.5,
-                remaining: 2.0
+                available: 2.0
             })
         );
         assert_eq!(ledger.remaining(), [1.0, 2.0]);

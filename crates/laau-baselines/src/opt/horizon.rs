@@ -353,7 +353,7 @@ mod tests {
             .unwrap_err();
         assert_eq!(
             error.to_string(),
-            "episode 0: budget 3 of resource 0 is below 4, the least that 4 steps use"
+            "budget 0 is 3, below 4, the least that 4 steps use"
         );
         let options = HorizonOptions {
             tolerance: 0.0,

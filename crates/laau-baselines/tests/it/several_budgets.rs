@@ -2,18 +2,18 @@
 
 use laau_baselines::{
     AvgLtOptions, DualDescent, DualDescentParameters, EndToEnd, Mirror, PriceScale, RlOptions, RlParameters,
-    Start, Task, avg_lt,
+    Start, avg_lt,
 };
 use laau_core::problems::LogUtility;
 use laau_core::{
-    Differentiate, Observation, Policy, Query, Rollout, Solutions, StepSolver, rollout, rollout_all,
+    Differentiate, Observation, Policy, Query, Rollout, Solutions, StepSolver, Task, rollout, rollout_all,
 };
 use rand::RngExt;
 
-use crate::workload::{general, generator, independent, log_utility};
+use crate::workload::{fit, general, generator, independent, log_utility};
 
 /// The layer's own answer.
-fn layer(task: &Task, context: &[f64], multiplier: &[f64], remaining: &[f64]) -> Vec<f64> {
+fn layer(task: &Task, context: &[f64], multiplier: &[f64], available: &[f64]) -> Vec<f64> {
     let mut solution = Solutions::new(task.problem.dimensions(), 1);
     let query = Query {
         context,
@@ -226,18 +226,10 @@ fn no_payable_action_is_nearer_to_what_a_network_wants() {
 fn a_network_of_several_actions_asks_for_a_projector_that_fits() {
     let complete = general(log_utility());
     let without = Task::new(complete.problem.clone(), complete.solver.clone());
-    let expected = "policy `rl`: expected a projector for 3 actions (`Task::with_projector`), found none";
+    let expected = "expected a projector for 3 actions (`Task::with_projector`), found none";
     assert_eq!(wants(&without, &[1.0; 3]).err().unwrap().to_string(), expected);
     let episodes = independent(&*complete.problem, &mut generator(33), (2, 3), (0.1, 0.3));
-    let unfitted = RlOptions::default().fit(
-        &without,
-        FitSets {
-            train: &episodes,
-            validation: &episodes,
-        },
-        0,
-        &mut (),
-    );
+    let unfitted = fit(&RlOptions::default(), &without, &episodes, &episodes);
     assert_eq!(unfitted.err().unwrap().to_string(), expected);
 
     // The layer itself is no projector: its context has no target.
