@@ -20,6 +20,7 @@ pub use cr_pursuit::{CrPursuit, CrPursuitOptions, Ratio};
 pub use dp::{Chain, DpOptions, DynamicProgram, Memory};
 pub use dual_descent::{DualDescent, DualDescentParameters, Mirror, PriceScale, Start};
 pub use equal::{Equal, EqualOptions};
+pub use laau_core::Phase;
 pub use opt::{HorizonOptimum, HorizonOptions, HorizonSolution, OptOptions, WaterFilling};
-pub use rl::{EndToEnd, Method, Phase, RlOptions, RlParameters};
+pub use rl::{EndToEnd, Method, RlOptions, RlParameters};
 pub use tuning::DualDescentOptions;

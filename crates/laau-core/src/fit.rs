@@ -127,6 +127,16 @@ pub trait FitObserver {
 
 impl FitObserver for () {}
 
+/// A part of a training schedule: a number of epochs at one learning rate.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Phase {
+    /// Passes over the training set.
+    pub epochs: usize,
+    /// The learning rate of the optimiser.
+    pub learning_rate: f64,
+}
+
 /// A policy that is ready to play.
 pub enum Player {
     /// One that decides step by step.

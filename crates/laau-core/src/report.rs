@@ -180,7 +180,8 @@ impl Report {
         text.push_str(&"--:|".repeat(heading.len() - 1));
         text.push('\n');
         for row in &rows {
-            text += &format!("| {} |\n", row.join(" | "));
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "| {} |", row.join(" | "));
         }
         text
     }
@@ -311,10 +312,8 @@ impl PolicyReport {
     /// The first error of the policy in a step, if there is one.
     #[must_use]
     pub fn first_failure(&self) -> Option<&Error> {
-        let rollouts = self.runs.iter().flat_map(|run| &run.rollouts);
-        rollouts
-            .filter_map(|rollout| rollout.first_failure.as_ref())
-            .next()
+        let mut rollouts = self.runs.iter().flat_map(|run| &run.rollouts);
+        rollouts.find_map(|rollout| rollout.first_failure.as_ref())
     }
 }
 

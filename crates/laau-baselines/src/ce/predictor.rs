@@ -1,9 +1,9 @@
 //! Predicts the mean of the contexts to come.
 
+use laau_core::numerics::cholesky;
 use laau_core::{Episodes, Error, Observation};
 
 use crate::history::{History, Running};
-use crate::shadow_price::solve_positive;
 
 /// Predicts, from the contexts so far, the mean of those to come; plain data that can be stored.
 ///
@@ -255,7 +255,8 @@ impl Moments {
         }
         beta[0] = self.target / n;
         // Constant contexts have nothing to regress on: the mean is all there is.
-        if solve_positive(&mut matrix, &mut right) {
+        if cholesky::factor(&mut matrix, SLOPES, 0.0) == 0 {
+            cholesky::solve(&matrix, SLOPES, &mut right);
             beta[1..].copy_from_slice(&right);
             beta[0] -= (right.iter().zip(&mean[1..])).map(|(a, b)| a * b).sum::<f64>();
         }

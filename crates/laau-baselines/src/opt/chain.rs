@@ -1,6 +1,8 @@
 //! The coupling of the steps in a Newton system: a chain that is solved by one sweep back and one forth.
 
-use super::cholesky;
+use laau_core::numerics::cholesky;
+
+use super::SMALLEST_PIVOT;
 
 /// The Newton system left when every step's own variables are eliminated.
 ///
@@ -61,7 +63,7 @@ impl Chain {
             }
             let system = &mut self.system[t * m * m..][..m * m];
             system.copy_from_slice(&f);
-            cholesky::factor(system, m);
+            cholesky::factor(system, m, SMALLEST_PIVOT);
         }
     }
 

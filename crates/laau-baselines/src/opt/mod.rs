@@ -1,7 +1,6 @@
 //! OPT, the offline optimum: what nobody can beat, because it alone sees the whole episode.
 
 mod chain;
-mod cholesky;
 mod horizon;
 mod interior;
 mod newton;
@@ -20,6 +19,9 @@ use crate::fairness_bounds::FairnessBounds;
 
 pub use horizon::{HorizonOptimum, HorizonOptions, HorizonSolution};
 pub use water_filling::WaterFilling;
+
+/// Pivots below this share of their diagonal entry are rounding, not information.
+const SMALLEST_PIVOT: f64 = 1e-15;
 
 /// The offline optimum: [`WaterFilling`] for weighted fairness, [`HorizonOptimum`] for any other problem.
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]

@@ -1,9 +1,10 @@
 //! The Newton step of the interior point: factored step by step, coupled by the chain.
 
+use laau_core::numerics::cholesky;
 use laau_core::{Dimensions, Episode, SmoothProblem};
 
+use super::SMALLEST_PIVOT;
 use super::chain::Chain;
-use super::cholesky;
 use super::point::{Point, dot};
 use super::region::Region;
 
@@ -109,7 +110,7 @@ impl Newton {
                     pull[i] -= jacobian[k * d + i] * price[k];
                 }
             }
-            cholesky::factor(&mut hessian, d);
+            cholesky::factor(&mut hessian, d, SMALLEST_PIVOT);
             cholesky::solve(&hessian, d, pull);
             cholesky::solve(&hessian, d, push);
             for row in lever.chunks_exact_mut(d) {

@@ -35,12 +35,12 @@ fn play(task: &Task, policy: &dyn Policy, contexts: &[f64], spoiled: bool) -> Ve
 }
 
 fn assert_read_once(task: &Task, fitted: &Fitted, contexts: &[f64]) {
-    let [whole, spoiled] = [false, true].map(|spoiled| play(task, policy(&fitted), contexts, spoiled));
+    let [whole, spoiled] = [false, true].map(|spoiled| play(task, policy(fitted), contexts, spoiled));
     assert_eq!(
         whole,
         spoiled,
         "{}: {:?}",
-        policy(&fitted).name(),
+        policy(fitted).name(),
         fitted.parameters
     );
 }

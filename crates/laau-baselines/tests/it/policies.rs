@@ -144,8 +144,8 @@ fn assert_sound(case: &Case, policies: &[Fitted], episodes: &Episodes, what: &st
     let optima: Vec<Vec<Rollout>> = optima.collect();
     let mut faults: Vec<String> = Vec::new();
     for fitted in policies {
-        let name = policy(&fitted).name();
-        let rollouts = rollout_all(&*problem, policy(&fitted), episodes).unwrap();
+        let name = policy(fitted).name();
+        let rollouts = rollout_all(&*problem, policy(fitted), episodes).unwrap();
         for (index, one) in rollouts.iter().enumerate() {
             if (one.violations, one.failures) != (0, 0) {
                 faults.push(format!(
