@@ -32,7 +32,7 @@ pub use closed_form::{ClosedForm, LinearSteps, Regularity};
 pub use comparison::{Comparison, ComparisonObserver};
 pub use episode::{Episode, Episodes};
 pub use episode_run::{EpisodeRun, Refused, Step};
-pub use error::{Error, expect_option};
+pub use error::{Error, expect_finite, expect_length, expect_option};
 pub use fit::{Fit, FitObserver, FitSets, Fitted, Parameter, Phase, Player, Sets, Unfitted};
 pub use hindsight::{Hindsight, Replay};
 pub use ledger::Ledger;

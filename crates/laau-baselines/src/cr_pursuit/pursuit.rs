@@ -3,7 +3,7 @@
 use laau_core::{Differentiate, Dimensions, Error, Observation, Projection, Query, Solutions, StepSolver};
 
 use super::division::{Division, Links};
-use crate::shadow_price::{ShadowPrice, ShadowPriceOptions, Steps};
+use crate::shared::{ShadowPrice, ShadowPriceOptions, Steps};
 
 /// What one more step adds to the pseudo-optimum.
 #[derive(Debug, Clone)]

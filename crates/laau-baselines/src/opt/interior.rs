@@ -123,7 +123,7 @@ impl<'a> Iteration<'a> {
         let mut centring_wanted = 0.0_f64;
         let mut iterations = 0;
         let mut settled = false;
-        // An optimum whose costs are zero has no size of its own: it has what the start resolves.
+        // An optimum whose costs are zero has no scale: it takes that of the starting point.
         let floor = f64::EPSILON * self.point.cost(self.problem, self.episode).1;
         loop {
             let (mut complementarity, mut constraints, mut dual_residual) = (0.0, 0.0, 0.0);

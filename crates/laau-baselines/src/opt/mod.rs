@@ -1,4 +1,4 @@
-//! OPT, the offline optimum: what nobody can beat, because it alone sees the whole episode.
+//! OPT, the offline optimum: an upper bound for every online policy.
 
 mod chain;
 mod horizon;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use laau_core::problems::WeightedFairness;
 use laau_core::{Error, Fit, FitObserver, FitSets, Fitted, Task};
 
-use crate::fairness_bounds::FairnessBounds;
+use crate::shared::FairnessBounds;
 
 pub use horizon::{HorizonOptimum, HorizonOptions, HorizonSolution};
 pub use water_filling::WaterFilling;

@@ -126,7 +126,7 @@ impl Newton {
                 if point.slack[at].is_finite() {
                     self.chain.softness[at] = point.slack[at] / point.dual[at];
                 } else if step == last {
-                    // A dropped limit: nobody uses it, and its price stays where it is.
+                    // A dropped limit is not used, and its price does not change.
                     self.chain.softness[at] = 1.0;
                 }
             }

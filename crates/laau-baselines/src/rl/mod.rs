@@ -10,7 +10,8 @@ use std::sync::Arc;
 use laau_core::numerics::mlp;
 use laau_core::{
     Agent, Differentiate, Dimensions, Episodes, Error, Fit, FitObserver, FitSets, Fitted, Observation, Phase,
-    Policy, Problem, Projection, Query, Solutions, StepSolver, Task, expect_option,
+    Policy, Problem, Projection, Query, Solutions, StepSolver, Task, expect_finite, expect_length,
+    expect_option,
 };
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -40,7 +41,7 @@ pub enum Method {
     },
 }
 
-/// What training is asked to do.
+/// Options of the end-to-end network and its training.
 ///
 /// | name | default | purpose | range |
 /// |---|---|---|---|
@@ -210,34 +211,15 @@ impl RlParameters {
     }
 
     fn check(&self, dimensions: Dimensions) -> Result<(), Error> {
-        let expect = |what, expected, found| {
-            if expected == found {
-                Ok(())
-            } else {
-                Err(Error::WrongLength {
-                    what,
-                    expected,
-                    found,
-                })
-            }
-        };
-        expect("action scales", dimensions.actions, self.action_scale.len())?;
-        expect("budget scales", dimensions.budgets, self.budget_scale.len())?;
         let inputs = dimensions.budgets + dimensions.context + 1;
         let layers = layers(inputs, self.hidden, dimensions.actions);
-        expect("weights", mlp::parameter_len(&layers), self.weights.len())?;
-        for (what, values) in [
-            ("weights", &self.weights),
-            ("budget scales", &self.budget_scale),
-            ("action scales", &self.action_scale),
+        for (what, values, expected) in [
+            ("action scales", &self.action_scale, dimensions.actions),
+            ("budget scales", &self.budget_scale, dimensions.budgets),
+            ("weights", &self.weights, mlp::parameter_len(&layers)),
         ] {
-            if let Some(index) = values.iter().position(|v| !v.is_finite()) {
-                return Err(Error::NotFinite {
-                    what,
-                    index,
-                    value: values[index],
-                });
-            }
+            expect_length(what, values, expected)?;
+            expect_finite(what, values)?;
         }
         Ok(())
     }
@@ -285,12 +267,6 @@ impl EndToEnd {
             problem: task.problem.clone(),
             projector: task.expect_projector()?.map(Differentiate::fork),
         })
-    }
-
-    /// The parameters.
-    #[must_use]
-    pub fn parameters(&self) -> &RlParameters {
-        &self.model
     }
 }
 

@@ -1,4 +1,4 @@
-//! Nobody is above OPT where budgets are degenerate: at their least, a little above it, at what an unconstrained optimum uses.
+//! No policy is above OPT where budgets are degenerate: at their least, a little above it, at what an unconstrained optimum uses.
 
 use std::sync::Arc;
 

@@ -109,7 +109,7 @@ fn each_inventory_is_pursued_as_if_it_were_alone() {
 
 #[test]
 fn the_worst_case_ratio_of_several_inventories_is_feasible_in_any_order() {
-    // Rising, falling and alternating weights, each inventory in a rhythm of its own, from tight budgets to wide ones.
+    // Rising, falling and alternating weights, each inventory in another rhythm, from tight budgets to wide ones.
     let horizon = 24;
     let task = general(apart());
     let (mut contexts, mut budgets) = (Vec::new(), Vec::new());
@@ -171,7 +171,7 @@ fn no_worst_case_ratio_is_claimed_for_budgets_that_are_connected() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 70, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Inventories apart and connected: whoever is never cut earns the optimum over the ratio.
+    /// Inventories apart and connected: an episode that is never cut earns the optimum over the ratio.
     #[test]
     fn the_guarantee_holds_with_several_budgets(
         seed in any::<u64>(),

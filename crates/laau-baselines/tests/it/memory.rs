@@ -1,6 +1,6 @@
 //! Policies that use the history of an episode read every context once.
 
-use laau_baselines::{CeOptions, CertaintyEquivalent, DpOptions, Memory, Prediction, Predictor};
+use laau_baselines::{CeOptions, CertaintyEquivalent, DpOptions, Memory, Prediction, Predictor, Resolve};
 use laau_core::{Fitted, Multiplier, Observation, Policy, Query, Solutions, StepSolver, Task};
 
 use crate::strong::cloud;
@@ -80,8 +80,8 @@ fn the_running_statistics_give_the_price_of_the_whole_history_to_the_bit() {
         Predictor::regression(&train, true, 1e-4),
         Predictor::regression(&train, false, 1e-4),
     ] {
-        let price = CertaintyEquivalent::new(&task, predictor).unwrap();
-        let policy = price.clone().into_policy(&task).unwrap();
+        let price = CertaintyEquivalent::new(&task, predictor.clone()).unwrap();
+        let policy = Resolve::new(&task, predictor).unwrap();
         let contexts = train.get(1).contexts();
         let played = play(&task, &policy, contexts, false);
         let mut solution = Solutions::new(task.problem.dimensions(), 1);

@@ -1,8 +1,8 @@
 //! Several budgets: what cannot be paid is decided by the layer or the nearest action, never by the line to the lower corner.
 
 use laau_baselines::{
-    AvgLtOptions, DualDescent, DualDescentParameters, EndToEnd, Mirror, PriceScale, RlOptions, RlParameters,
-    Start, avg_lt,
+    AvgLt, AvgLtOptions, DualDescent, DualDescentParameters, EndToEnd, Mirror, PriceScale, RlOptions,
+    RlParameters, Start,
 };
 use laau_core::problems::LogUtility;
 use laau_core::{
@@ -25,7 +25,7 @@ fn layer(task: &Task, context: &[f64], multiplier: &[f64], available: &[f64]) ->
     solution.row(0).action.to_vec()
 }
 
-/// Two actions, each with a budget of its own.
+/// Two actions with separate budgets.
 fn apart() -> Task {
     general(LogUtility::new(2, 2, vec![1.0, 0.0, 0.0, 1.0], 0.1, 10.0).unwrap())
 }
@@ -51,7 +51,7 @@ fn avg_lt_plays_the_layer_at_its_price() {
     let price = AvgLtOptions::default()
         .average_multiplier(&task, &episodes)
         .unwrap();
-    let policy = avg_lt(&task, price.clone()).unwrap();
+    let policy = AvgLt::new(&task, price.clone()).unwrap();
     let (mut agent, mut action) = (policy.begin(), [0.0; 3]);
     for step in 0..20 {
         let contexts = episodes.get(step).context(0).to_vec();
@@ -70,7 +70,7 @@ fn avg_lt_plays_the_layer_at_its_price() {
 #[test]
 fn an_exhausted_budget_does_not_cost_avg_lt_the_others() {
     let task = apart();
-    let policy = avg_lt(&task, vec![0.2, 0.2]).unwrap();
+    let policy = AvgLt::new(&task, vec![0.2, 0.2]).unwrap();
     let mut action = [0.0; 2];
     let observation = pressed(&[1.0, 1.0], &[0.1, 20.0]);
     policy.begin().decide(&observation, &mut action).unwrap();
