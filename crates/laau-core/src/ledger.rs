@@ -1,4 +1,4 @@
-//! The only place where budget is spent.
+//! The ledger: the only place where budget is spent.
 
 use crate::error::{Error, expect_finite, expect_length};
 use crate::exact::{Exact, Product};
