@@ -1,4 +1,4 @@
-//! Competitive-ratio pursuit: each step earns its share of what hindsight would have earned so far.
+//! Competitive-ratio pursuit: each step earns a fixed share of the growth of the offline optimum so far.
 
 mod division;
 mod pursuit;
@@ -91,7 +91,7 @@ impl Fit for CrPursuitOptions {
 ///
 /// Utility is counted from the box's lower corner. With `η_t` the best utility of the revealed steps, each step takes
 /// the cheapest action that earns `(η_t − η_{t−1}) / π`. As long as that can be paid, the utility is exactly the
-/// offline optimum's over `π`, whatever comes: this is its guarantee. Where it cannot be paid, the action is cut
+/// offline optimum's over `π` on every episode: this is its guarantee. Where it cannot be paid, the action is cut
 /// to what is available, and counted as a projection.
 ///
 /// - Weighted fairness: a water level kept in two heaps, amortised `O(log t)` per step.

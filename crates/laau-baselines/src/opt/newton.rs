@@ -8,7 +8,7 @@ use super::chain::Chain;
 use super::point::{Point, dot};
 use super::region::Region;
 
-/// What the Newton system leaves per step once it is factored. A direction is affine in the barrier parameter `τ`.
+/// The per-step terms of the factored Newton system. A direction is affine in the barrier parameter `τ`.
 pub(super) struct Newton {
     /// `H⁻¹(−∇l − ∇gᵀp)`, `H⁻¹(1/(x−lower) − 1/(upper−x))`, both `N × d`.
     pull: Vec<f64>,
@@ -90,7 +90,7 @@ impl Newton {
             for i in 0..d {
                 let at = step * d + i;
                 if region.width[at] == 0.0 {
-                    // A held action: it moves for nothing.
+                    // A held action does not move.
                     for j in 0..d {
                         hessian[i * d + j] = 0.0;
                         hessian[j * d + i] = 0.0;
@@ -134,7 +134,7 @@ impl Newton {
         self.chain.factor();
     }
 
-    /// Puts the direction for a barrier parameter together; `target` is that of the limits.
+    /// Assembles the direction for a barrier parameter; `target` is that of the limits.
     pub(super) fn direct(&mut self, region: &Region, point: &Point, barrier: f64, target: f64) {
         // From this share of the price on, a dual is taken from differences of prices; below, from its slack.
         const ACTIVE: f64 = 0.01;
