@@ -1,13 +1,13 @@
-//! Scalar layers whose step is a formula: the action and all derivatives in one go.
+//! Scalar layers in closed form: the action and all derivatives in one evaluation.
 
 use crate::error::{Error, expect_length};
 use crate::solver::{Exactness, Queries, Query, Status};
 
 /// A layer of a scalar problem (one action, one budget) with a closed form.
 ///
-/// Where a step is a formula, its derivatives come with it: an engine that goes back through time asks once per step, and
-/// needs no pullback. [`crate::conformance`] checks that the formulas say what
-/// [`crate::StepSolver::solve`], [`crate::Differentiate::pullback`] and the problem say.
+/// One evaluation gives a step and its derivatives, so that backpropagation through time needs no pullback.
+/// [`crate::conformance`] checks that the formulas agree with [`crate::StepSolver::solve`],
+/// [`crate::Differentiate::pullback`] and the problem.
 pub trait ClosedForm: Send + Sync {
     /// Plays one step of several episodes and linearises each.
     ///
@@ -59,7 +59,7 @@ impl LinearSteps<'_> {
     }
 }
 
-/// What a batch of linearised steps is.
+/// How regular a batch of linearised steps is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Regularity {
     /// Every row is solved, and its derivatives are exact.

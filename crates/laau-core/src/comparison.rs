@@ -1,4 +1,4 @@
-//! Policies side by side on the same episodes.
+//! Comparisons of policies on the same episodes.
 
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ struct Entry<'a> {
 
 /// Watches a comparison; called from several threads. `()` watches nothing.
 pub trait ComparisonObserver: Sync {
-    /// So many fits will be run.
+    /// `jobs` fits will be run.
     fn begin(&self, jobs: usize) {
         let _ = jobs;
     }
@@ -92,8 +92,8 @@ impl<'a> Comparison<'a> {
         self
     }
 
-    /// Measures fractions of this offline optimum without listing it. An optimum that was added by [`Comparison::with`] is
-    /// used before it.
+    /// Reports utilities as fractions of this offline optimum without listing it. An optimum that was added by
+    /// [`Comparison::with`] takes precedence.
     #[must_use]
     pub fn relative_to(mut self, optimum: impl Fit + 'static) -> Self {
         self.optimum = Some(Box::new(optimum));
@@ -208,7 +208,7 @@ impl<'a> Comparison<'a> {
         })
     }
 
-    /// Inapplicable policies if the caller says so, and the optimum always: it is a yardstick.
+    /// Inapplicable policies on request; the optimum always, since it is only the reference.
     fn may_leave_out(&self, index: usize, error: &Error) -> bool {
         match error {
             Error::NotApplicable { .. } => self.skip_inapplicable,
@@ -240,7 +240,7 @@ impl<'a> Comparison<'a> {
 
 /// The time of one decision in one thread, ledger included; for the optimum its share of the planning.
 fn microseconds(task: &Task, player: &Player, episodes: &Episodes) -> Result<f64, Error> {
-    /// Other programs only make it slower: the fastest pass counts.
+    /// The fastest counts: other load on the machine only adds time.
     const PASSES: usize = 3;
     const EPISODES: usize = 64;
     let first: Vec<usize> = (0..episodes.len().min(EPISODES)).collect();

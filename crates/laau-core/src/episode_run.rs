@@ -1,4 +1,4 @@
-//! An episode in progress.
+//! The driver of an episode.
 
 use crate::error::{Error, expect_finite, expect_length};
 use crate::ledger::Ledger;
@@ -6,9 +6,9 @@ use crate::policy::Observation;
 use crate::problem::{Dimensions, Problem, least_budgets};
 
 /// An episode in progress: [`EpisodeRun::reveal`] takes a context and gives the [`Step`] to decide, [`Step::pay`] pays
-/// for it. The driver of every rollout, and of a policy in service.
+/// for it. It drives every rollout and every policy in production.
 ///
-/// The types rule out mistakes with the budget: there is no step without a context, and a step that was paid is gone.
+/// The types rule out misuse of the budget: there is no step without a context, and a step is consumed when it is paid.
 ///
 /// ```
 /// use laau_core::{EpisodeRun, problems::WeightedFairness};
@@ -43,7 +43,7 @@ impl<'a> EpisodeRun<'a> {
     /// [`Error::Empty`], [`Error::WrongLength`] or [`Error::BudgetTooSmall`] when the problem cannot be played with these
     /// budgets.
     pub fn new(problem: &'a dyn Problem, horizon: usize, budgets: &[f64]) -> Result<Self, Error> {
-        // Longer episodes allocate as their contexts come: a horizon may be a mere upper bound.
+        // Longer episodes allocate as their contexts come: the horizon may be only an upper bound.
         const MOST_CONTEXTS_AT_ONCE: usize = 1 << 16;
         let Dimensions {
             budgets: m, context, ..
@@ -134,7 +134,7 @@ pub struct Step<'r, 'a> {
 }
 
 impl<'r, 'a> Step<'r, 'a> {
-    /// What a policy may know at this step.
+    /// What a policy may observe at this step.
     #[must_use]
     pub fn observation(&self) -> Observation<'_> {
         let run = &*self.run;

@@ -178,7 +178,7 @@ pub enum Error {
         /// What is wrong with it.
         reason: Box<Error>,
     },
-    /// Anything a policy of another crate needs to say.
+    /// Any other error of a policy.
     #[error("policy `{policy}`: {reason}")]
     Policy {
         /// The policy's name.
@@ -237,7 +237,10 @@ pub fn expect_option(
 }
 
 /// Checks that a slice has the expected length.
-pub(crate) fn expect_length(what: &'static str, slice: &[f64], expected: usize) -> Result<(), Error> {
+///
+/// # Errors
+/// [`Error::WrongLength`] unless it has.
+pub fn expect_length(what: &'static str, slice: &[f64], expected: usize) -> Result<(), Error> {
     if slice.len() == expected {
         Ok(())
     } else {
@@ -250,7 +253,10 @@ pub(crate) fn expect_length(what: &'static str, slice: &[f64], expected: usize) 
 }
 
 /// Checks that every value of a slice is finite.
-pub(crate) fn expect_finite(what: &'static str, slice: &[f64]) -> Result<(), Error> {
+///
+/// # Errors
+/// [`Error::NotFinite`] for the first that is not.
+pub fn expect_finite(what: &'static str, slice: &[f64]) -> Result<(), Error> {
     match slice.iter().position(|v| !v.is_finite()) {
         None => Ok(()),
         Some(index) => Err(Error::NotFinite {

@@ -1,4 +1,4 @@
-//! Real numbers without rounding: what the ledger counts in.
+//! Exact arithmetic for the ledger.
 #![expect(
     clippy::cast_possible_truncation,
     reason = "wide integers are cut into limbs, and mantissas of 53 bits out of them"

@@ -19,12 +19,12 @@ pub struct Sets {
     pub train: Episodes,
     /// To tune on.
     pub validation: Episodes,
-    /// To compare on; no fit sees them.
+    /// To compare on; not used by any fit.
     pub test: Episodes,
 }
 
 impl Sets {
-    /// What a fit may see.
+    /// The sets that a fit may use.
     #[must_use]
     pub fn to_fit(&self) -> FitSets<'_> {
         FitSets {
@@ -34,7 +34,7 @@ impl Sets {
     }
 }
 
-/// What a fit sees of [`Sets`].
+/// The part of [`Sets`] that a fit may use.
 #[derive(Debug, Clone, Copy)]
 pub struct FitSets<'a> {
     /// To fit and train on.
@@ -43,9 +43,9 @@ pub struct FitSets<'a> {
     pub validation: &'a Episodes,
 }
 
-/// Makes a policy for a task from episodes: LAAU in all its forms, every rival, the offline optimum, and your own.
+/// Makes a policy for a task from episodes: LAAU in all its forms, the baselines and the offline optimum.
 ///
-/// A policy that learns nothing implements it, too, and ignores the episodes.
+/// A policy that learns nothing ignores the episodes.
 pub trait Fit: Send + Sync {
     /// Fits, tunes or trains. The same arguments give the same policy, for any number of threads.
     ///
@@ -64,7 +64,7 @@ pub trait Fit: Send + Sync {
         false
     }
 
-    /// Whether it gives an offline optimum, which fractions are measured by.
+    /// Whether it gives an offline optimum, the reference for fractions.
     fn is_hindsight(&self) -> bool {
         false
     }
@@ -114,12 +114,12 @@ where
 
 /// Watches a fit. `()` watches nothing.
 pub trait FitObserver {
-    /// So much of the work is done.
+    /// `done` of `of` units of work are done.
     fn progress(&mut self, done: usize, of: usize) {
         let _ = (done, of);
     }
 
-    /// Asked from time to time; `true` ends the fit with the best found so far.
+    /// Polled during the fit; `true` ends it with the best result so far.
     fn should_stop(&mut self) -> bool {
         false
     }
@@ -127,11 +127,21 @@ pub trait FitObserver {
 
 impl FitObserver for () {}
 
+/// A part of a training schedule: a number of epochs at one learning rate.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Phase {
+    /// Passes over the training set.
+    pub epochs: usize,
+    /// The learning rate of the optimiser.
+    pub learning_rate: f64,
+}
+
 /// A policy that is ready to play.
 pub enum Player {
     /// One that decides step by step.
     Online(Box<dyn Policy>),
-    /// One that plans with the whole episode in sight.
+    /// One that plans from the whole episode.
     Hindsight(Box<dyn Hindsight>),
 }
 
@@ -148,7 +158,7 @@ impl Player {
     }
 }
 
-/// What a fit gives: a policy, and what was found for it.
+/// The result of a fit: a policy and its parameters.
 pub struct Fitted {
     /// The policy, ready to play.
     pub player: Player,

@@ -1,4 +1,4 @@
-//! The offline optimum sees the whole episode; nothing else does.
+//! Offline optima, which see the whole episode.
 
 use crate::episode::Episode;
 use crate::error::Error;
@@ -6,7 +6,7 @@ use crate::policy::{Agent, Observation, Policy};
 use crate::problem::Problem;
 use crate::projection::Projection;
 
-/// Plans an episode with all of it in sight.
+/// Plans an episode from all of its contexts.
 pub trait Hindsight: Send + Sync {
     /// The name in tables and on the command line.
     fn name(&self) -> &str;
@@ -18,9 +18,9 @@ pub trait Hindsight: Send + Sync {
     fn plan(&self, episode: &Episode<'_>, actions: &mut [f64]) -> Result<(), Error>;
 }
 
-/// A plan for one episode as a policy, so that it is paid by the same ledger as everybody's actions.
+/// A plan for one episode as a policy, paid by the same ledger as every other policy.
 ///
-/// A plan is optimal to rounding; the projection takes back the last bit where the plan would overspend by it.
+/// A plan is optimal up to rounding; where rounding would overspend, the projection reduces the action by its last bits.
 pub struct Replay<'a> {
     name: String,
     plan: Vec<f64>,

@@ -1,4 +1,4 @@
-//! The only place where budget is spent.
+//! The ledger: the only place where budget is spent.
 
 use crate::error::{Error, expect_finite, expect_length};
 use crate::exact::{Exact, Product};
@@ -124,7 +124,7 @@ mod tests {
             Err(Error::Overspend {
                 budget: 1,
                 asked: 2.5,
-                remaining: 2.0
+                available: 2.0
             })
         );
         assert_eq!(ledger.remaining(), [1.0, 2.0]);

@@ -1,4 +1,4 @@
-//! The Euclidean projection onto what can be paid, as a problem of its own.
+//! The Euclidean projection onto the payable actions, as a problem.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use crate::problem::{Dimensions, Problem, SmoothProblem, Structure};
 /// Its context is the target `a` (`d` values) followed by the other problem's context. Any step solver for it projects
 /// with a multiplier of zero, and its pullback in the context is the derivative of the projection in the target.
 ///
-/// Distances are plain: one unit of an action is worth one unit of another. A scale of the box would make the width of a box
-/// that nobody reaches decide which action gives way.
+/// Distances are not scaled: a unit of one action counts as much as a unit of another. Scaled by the box, the result would
+/// depend on bounds that no action reaches.
 #[derive(Clone)]
 pub struct Nearest {
     inner: Arc<dyn SmoothProblem>,

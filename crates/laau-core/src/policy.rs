@@ -1,9 +1,9 @@
-//! Policies decide; observations are all they see.
+//! Policies and their observations.
 
 use crate::error::Error;
 use crate::solver::Exactness;
 
-/// What an online policy may know when it decides. The future cannot be expressed.
+/// What an online policy may observe when it decides: the past and the current step, never the future.
 #[derive(Debug, Clone, Copy)]
 pub struct Observation<'a> {
     /// The current step, from 0.
@@ -66,7 +66,7 @@ pub trait Agent {
         None
     }
 
-    /// How often this policy wanted an action that could not be paid and was pulled in.
+    /// How often this policy wanted an action that could not be paid and was projected.
     fn projections(&self) -> usize {
         0
     }

@@ -1,4 +1,4 @@
-//! What is optimised: a cost, a usage, a box.
+//! Problems: a cost, a usage, a box.
 
 use crate::error::Error;
 use crate::exact::Product;
@@ -16,11 +16,11 @@ pub struct Dimensions {
 
 /// An online problem with strict budgets: at each step an action `x` in a box costs `l(x, c)` and uses `g(x, c)`.
 ///
-/// Three properties are asked of every implementation, and checked by [`crate::conformance`]:
+/// Every implementation must have three properties, which are checked by [`crate::conformance`]:
 ///
 /// 1. `l(·, c)` and every `g_m(·, c)` are convex and twice differentiable on the box, and `g ≥ 0`.
 /// 2. The lower corner of the box uses, in every context, at most [`Problem::least_usage`]. The reserve is built on
-///    this: whoever keeps the reserve, [`Problem::least_usage`] times the steps to come, can always act.
+///    this: a policy that keeps the reserve, [`Problem::least_usage`] times the steps to come, always has an action.
 /// 3. `l + λᵀg` is strictly convex for every `λ > 0`, so that the action is unique.
 pub trait Problem: Send + Sync {
     /// The name by which files and reports know the problem, for example `weighted-fairness`.
@@ -53,8 +53,8 @@ pub trait Problem: Send + Sync {
         Ok(())
     }
 
-    /// The usage that must stay for `steps_left` further steps, so that each can still take the lower corner, for
-    /// those who reckon in floats: `steps_left × least_usage`, rounded up.
+    /// The usage that must stay for `steps_left` further steps, so that each can still take the lower corner,
+    /// in floats: `steps_left × least_usage`, rounded up.
     ///
     /// A budget covers the exact product if and only if it is not below this. The ledger and the driver keep the exact
     /// product and compute it from [`Problem::least_usage`] alone: an override changes nothing that is paid.
@@ -126,7 +126,7 @@ pub trait SmoothProblem: Problem {
         Structure::default()
     }
 
-    /// The diagonal of [`SmoothProblem::lagrangian_hessian`]; asked for only under [`Structure::diagonal_hessian`].
+    /// The diagonal of [`SmoothProblem::lagrangian_hessian`]; used only under [`Structure::diagonal_hessian`].
     fn lagrangian_hessian_diagonal(&self, action: &[f64], context: &[f64], weights: &[f64], out: &mut [f64]) {
         let d = self.dimensions().actions;
         let mut hessian = vec![0.0; d * d];
@@ -218,7 +218,7 @@ pub fn validate_problem(problem: &dyn Problem) -> Result<(), Error> {
     Ok(())
 }
 
-/// The smallest budgets with which an episode of so many steps can be played, from the least usage alone.
+/// The smallest budgets with which an episode of `horizon` steps can be played.
 pub(crate) fn least_budgets(problem: &dyn Problem, horizon: usize) -> Vec<f64> {
     let mut least = vec![0.0; problem.dimensions().budgets];
     problem.least_usage(&mut least);

@@ -1,4 +1,4 @@
-//! The one named way to make an action payable.
+//! The projection of an action onto the payable ones.
 
 use crate::problem::Problem;
 

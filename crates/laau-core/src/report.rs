@@ -14,7 +14,7 @@ use crate::rollout::Rollout;
 
 /// The figures of several policies on the same episodes.
 ///
-/// Its `Display` is a table for people; it serialises to `summary.json`.
+/// Its `Display` is a rounded table; it serialises to `summary.json`.
 #[derive(Serialize)]
 pub struct Report {
     /// The problem's name.
@@ -50,9 +50,9 @@ pub struct PolicyReport {
     pub remaining_percent: Vec<f64>,
     /// Minimum, quartiles and maximum of the utility per step over episodes.
     pub quantiles: [f64; 5],
-    /// Steps in which the policy asked for what cannot be paid.
+    /// Steps in which the policy chose an action that cannot be paid.
     pub violations: usize,
-    /// Steps in which the policy gave an error.
+    /// Steps in which the policy returned an error.
     pub failures: usize,
     /// Steps in which the named projection acted.
     pub projections: usize,
@@ -64,9 +64,9 @@ pub struct PolicyReport {
     pub microseconds_per_decision: Option<f64>,
     /// What was fitted or tuned, by name; that of the first seed.
     pub parameters: BTreeMap<String, Parameter>,
-    /// One entry per seed; the same figures in each for a policy that draws nothing.
+    /// One entry per seed; the same figures in each for a policy without randomness.
     pub seeds: Vec<SeedReport>,
-    /// One run per seed, or one for all seeds where a policy draws nothing.
+    /// One run per seed, or one for all seeds where a policy has no randomness.
     #[serde(skip)]
     pub runs: Vec<Run>,
 }
@@ -83,7 +83,7 @@ pub struct SeedReport {
     /// Mean remaining budget in percent, per budget.
     #[serde(serialize_with = "one_or_several")]
     pub remaining_percent: Vec<f64>,
-    /// Steps in which the policy asked for what cannot be paid.
+    /// Steps in which the policy chose an action that cannot be paid.
     pub violations: usize,
     /// What was fitted or tuned, by name.
     pub parameters: BTreeMap<String, Parameter>,
@@ -180,12 +180,13 @@ impl Report {
         text.push_str(&"--:|".repeat(heading.len() - 1));
         text.push('\n');
         for row in &rows {
-            text += &format!("| {} |\n", row.join(" | "));
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "| {} |", row.join(" | "));
         }
         text
     }
 
-    /// The heading and a row per policy, rounded for people.
+    /// The heading and a row per policy, rounded.
     fn rounded(&self) -> (Vec<&'static str>, Vec<Vec<String>>) {
         let timed = self
             .policies
@@ -311,10 +312,8 @@ impl PolicyReport {
     /// The first error of the policy in a step, if there is one.
     #[must_use]
     pub fn first_failure(&self) -> Option<&Error> {
-        let rollouts = self.runs.iter().flat_map(|run| &run.rollouts);
-        rollouts
-            .filter_map(|rollout| rollout.first_failure.as_ref())
-            .next()
+        let mut rollouts = self.runs.iter().flat_map(|run| &run.rollouts);
+        rollouts.find_map(|rollout| rollout.first_failure.as_ref())
     }
 }
 

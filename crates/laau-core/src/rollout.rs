@@ -9,7 +9,7 @@ use crate::hindsight::{Hindsight, Replay};
 use crate::policy::Policy;
 use crate::problem::{Dimensions, Problem};
 
-/// How one episode went.
+/// The record of one episode.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rollout {
     /// The actions taken, `N × d`.
@@ -22,10 +22,10 @@ pub struct Rollout {
     pub costs: Vec<f64>,
     /// What remained of each budget at the end, rounded down.
     pub remaining: Vec<f64>,
-    /// Steps in which the policy asked for what cannot be paid, or left the box. The ledger refused; the lower corner
-    /// was taken instead.
+    /// Steps in which the policy chose an action that cannot be paid or is outside the box. It was refused, and the lower
+    /// corner taken instead.
     pub violations: usize,
-    /// Steps in which the policy gave an error. The lower corner was taken instead.
+    /// Steps in which the policy returned an error. The lower corner was taken instead.
     pub failures: usize,
     /// The first such error.
     pub first_failure: Option<Error>,

@@ -449,7 +449,7 @@ pub trait Differentiate: StepSolver {
         None
     }
 
-    /// A solver of the same kind with a workspace of its own, for another thread.
+    /// An equal solver with a separate workspace, for another thread.
     fn fork(&self) -> Box<dyn Differentiate>;
 }
 
@@ -507,7 +507,7 @@ pub fn check_queries(queries: Queries<'_>, dimensions: Dimensions, rows: usize) 
     expect_length("available", queries.available, rows * dimensions.budgets)
 }
 
-/// Finds the first input of a query that no layer can work with.
+/// Finds the first input of a query that is invalid.
 #[must_use]
 pub fn invalid_input(query: Query<'_>) -> Option<Status> {
     let find = |input, values: &[f64], bad: fn(&f64) -> bool| {

@@ -1,4 +1,4 @@
-//! A problem with what solves its steps.
+//! A problem and its step solver.
 
 use std::sync::Arc;
 

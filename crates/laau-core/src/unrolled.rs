@@ -16,13 +16,13 @@ pub trait Multiplier: Send + Sync {
 /// The prices of one episode, step by step.
 ///
 /// A pricer keeps scratch memory and running statistics of the contexts it has read, so that a step costs the same at any
-/// horizon. Its answer depends on the observation alone: it reads the contexts that have come since it was last asked,
-/// and all of them anew where it is asked about a step again.
+/// horizon. Its result depends on the observation alone: it reads the contexts that are new since its last call, and all
+/// of them when a step is repeated.
 pub trait Pricer {
     /// Writes the price of each budget.
     ///
     /// # Errors
-    /// Whatever keeps it from pricing, for example a context of another length.
+    /// Anything that prevents pricing, for example a context of another length.
     fn price(&mut self, observation: &Observation<'_>, multiplier: &mut [f64]) -> Result<(), Error>;
 }
 

@@ -3,6 +3,7 @@
 //! The bits are those of `ChaCha8`; the step from bits to numbers and every transcendental function (by `libm`, in plain
 //! Rust) are written out here, so that nothing under a result can change silently.
 
+use laau_core::numerics;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -59,11 +60,9 @@ pub(crate) fn below(generator: &mut ChaCha8Rng, bound: usize) -> usize {
     ((uniform(generator) * bound as f64) as usize).min(bound - 1)
 }
 
-/// Two independent standard normal draws (Box and Muller).
+/// Two independent standard normal draws.
 pub(crate) fn normal_pair(generator: &mut ChaCha8Rng) -> (f64, f64) {
-    let radius = (-2.0 * libm::log(1.0 - uniform(generator))).sqrt();
-    let (sin, cos) = libm::sincos(std::f64::consts::TAU * uniform(generator));
-    (radius * cos, radius * sin)
+    numerics::normal_pair(1.0 - uniform(generator), uniform(generator))
 }
 
 /// One standard normal draw.

@@ -1,5 +1,8 @@
 //! Dense symmetric factorisations without allocation: plain loops for small sizes, faer above.
 //!
+//! The plain Cholesky is not that of `laau_core::numerics`: it keeps inverse pivots and adds in four sums at once, which the
+//! inner loop of the interior point is measured by.
+//!
 //! [`Dense::factorise`] and [`Dense::solve`] are the only place that knows which of the two is used. Where they cross is
 //! measured by `cargo bench -p laau-benches --bench dense`. Its minima, in nanoseconds for a factorisation and a solve:
 //!

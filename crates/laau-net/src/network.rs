@@ -1,7 +1,8 @@
-//! The network as a function: initial weights, one forward pass, projections.
+//! The network as a function: initial weights, the forward pass, projections.
 
 use std::f64::consts::LOG2_E;
 
+pub(crate) use laau_core::numerics::mlp::forward;
 use pulp::Simd;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -132,38 +133,6 @@ fn largest_eigenvalue(a: &mut [f64], n: usize) -> f64 {
         }
     }
     (0..n).map(|i| a[i * n + i]).fold(f64::NEG_INFINITY, f64::max)
-}
-
-/// The network's output for one input; `hidden` is scratch for two layers of the widest width.
-pub(crate) fn forward(
-    layers: &[(usize, usize)],
-    parameters: &[f64],
-    input: &[f64],
-    hidden: &mut [f64],
-    output: &mut [f64],
-) {
-    let (mut current, mut next) = hidden.split_at_mut(hidden.len() / 2);
-    current[..input.len()].copy_from_slice(input);
-    let mut rest = parameters;
-    for (index, &(inputs, outputs)) in layers.iter().enumerate() {
-        let (layer, after) = rest.split_at((inputs + 1) * outputs);
-        let (matrix, bias) = layer.split_at(inputs * outputs);
-        let sums = &mut next[..outputs];
-        sums.copy_from_slice(bias);
-        for (value, row) in current[..inputs].iter().zip(matrix.chunks_exact(outputs)) {
-            for (sum, weight) in sums.iter_mut().zip(row) {
-                *sum += value * weight;
-            }
-        }
-        if index + 1 < layers.len() {
-            for sum in sums {
-                *sum = if *sum > 0.0 { *sum } else { 0.0 };
-            }
-        }
-        std::mem::swap(&mut current, &mut next);
-        rest = after;
-    }
-    output.copy_from_slice(&current[..output.len()]);
 }
 
 /// `z` of the exponential output is held within this.

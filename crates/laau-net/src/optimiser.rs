@@ -1,5 +1,6 @@
 //! Gradient steps on a flat slice of weights.
 
+use laau_core::numerics::adam::Adam;
 use pulp::Arch;
 use serde::{Deserialize, Serialize};
 
@@ -189,53 +190,22 @@ impl OptimiserState {
                 epsilon,
             } => {
                 assert_eq!(parameters.len(), self.first.len(), "as many weights as moments");
-                let steps = self.steps as f64;
-                let rates = AdamRates {
+                let adam = Adam {
                     first_decay,
                     second_decay,
                     epsilon,
-                    rate: learning_rate / (1.0 - first_decay.powf(steps)),
-                    second_correction: 1.0 / (1.0 - second_decay.powf(steps)),
                 };
-                let (first, second) = (&mut self.first[..], &mut self.second[..]);
-                Arch::new().dispatch(|| adam(rates, first, second, parameters, gradient));
+                let (steps, moments) = (self.steps, (&mut self.first[..], &mut self.second[..]));
+                Arch::new().dispatch(|| adam.step(steps, moments, parameters, gradient, learning_rate));
             }
         }
     }
-}
-
-#[derive(Clone, Copy)]
-struct AdamRates {
-    first_decay: f64,
-    second_decay: f64,
-    epsilon: f64,
-    /// `η / (1 − β₁ᵗ)`.
-    rate: f64,
-    /// `1 / (1 − β₂ᵗ)`.
-    second_correction: f64,
 }
 
 #[inline(always)]
 fn sgd(parameters: &mut [f64], gradient: &[f64], learning_rate: f64) {
     for (parameter, g) in parameters.iter_mut().zip(gradient) {
         *parameter -= learning_rate * g;
-    }
-}
-
-/// `m ← β₁m + (1−β₁)g,  v ← β₂v + (1−β₂)g²,  θ ← θ − η m̂ / (√v̂ + ε)`.
-#[inline(always)]
-fn adam(rates: AdamRates, first: &mut [f64], second: &mut [f64], parameters: &mut [f64], gradient: &[f64]) {
-    let AdamRates {
-        first_decay: beta_1,
-        second_decay: beta_2,
-        epsilon,
-        rate,
-        second_correction,
-    } = rates;
-    for (((theta, m), v), g) in parameters.iter_mut().zip(first).zip(second).zip(gradient) {
-        *m = beta_1 * *m + (1.0 - beta_1) * g;
-        *v = beta_2 * *v + (1.0 - beta_2) * g * g;
-        *theta -= rate * *m / ((*v * second_correction).sqrt() + epsilon);
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a model knows of its training set.
 
+use laau_core::numerics::cholesky;
 use laau_core::{Dimensions, Episodes, Queries, Query, Solutions, StepSolver};
 use serde::{Deserialize, Serialize};
 
@@ -374,31 +375,7 @@ fn fit_level_predictor(train: &Episodes, context_mean: &[f64]) -> [f64; 6] {
     for (i, row) in gram.iter_mut().enumerate() {
         row[i] += RIDGE * count;
     }
-    solve_positive_definite(gram, right)
-}
-
-/// Solves `A x = y` by Cholesky's factorisation.
-fn solve_positive_definite(mut a: [[f64; 6]; 6], mut y: [f64; 6]) -> [f64; 6] {
-    for j in 0..6 {
-        for i in j..6 {
-            let mut sum = a[i][j];
-            for k in 0..j {
-                sum -= a[i][k] * a[j][k];
-            }
-            a[i][j] = if i == j { sum.sqrt() } else { sum / a[j][j] };
-        }
-    }
-    for i in 0..6 {
-        for k in 0..i {
-            y[i] -= a[i][k] * y[k];
-        }
-        y[i] /= a[i][i];
-    }
-    for i in (0..6).rev() {
-        for k in i + 1..6 {
-            y[i] -= a[k][i] * y[k];
-        }
-        y[i] /= a[i][i];
-    }
-    y
+    cholesky::factor(gram.as_flattened_mut(), 6, 0.0);
+    cholesky::solve(gram.as_flattened(), 6, &mut right);
+    right
 }

@@ -39,7 +39,15 @@ const HOME_OF: &[(&str, &str)] = &[
 ];
 
 /// All that laau-core may depend on: nothing heavy.
-const CORE_DEPENDENCIES: &[&str] = &["num-dual", "rand", "rand_chacha", "rayon", "serde", "thiserror"];
+const CORE_DEPENDENCIES: &[&str] = &[
+    "libm",
+    "num-dual",
+    "rand",
+    "rand_chacha",
+    "rayon",
+    "serde",
+    "thiserror",
+];
 
 /// Checks every crate of the workspace.
 pub(super) fn check(metadata: &Metadata) -> Vec<String> {

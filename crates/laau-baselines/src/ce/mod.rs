@@ -1,16 +1,16 @@
-//! Certainty-equivalent re-solve: at every step, solve the rest of the episode as if it were what is predicted.
+//! Certainty-equivalent re-solve: at every step, solve the rest of the episode with predicted contexts.
 
 mod predictor;
 
 use laau_core::{
-    Differentiate, Dimensions, Episodes, Error, Fit, FitObserver, FitSets, Fitted, Multiplier, Observation,
-    Parameter, Pricer, Task, Unrolled, expect_option,
+    Agent, Differentiate, Dimensions, Episodes, Error, Fit, FitObserver, FitSets, Fitted, Multiplier,
+    Observation, Parameter, Policy, Pricer, Task, Unrolled, expect_length, expect_option,
 };
 
 pub use self::predictor::{FEATURES, Predictor, Rule};
-use crate::fairness_bounds::FairnessBounds;
-use crate::history::History;
-use crate::shadow_price::{ShadowPrice, ShadowPriceOptions, Steps};
+use crate::shared::FairnessBounds;
+use crate::shared::History;
+use crate::shared::{ShadowPrice, ShadowPriceOptions, Steps};
 
 const NAME: &str = "ce";
 
@@ -32,7 +32,7 @@ pub enum Prediction {
     Best,
 }
 
-/// What a fit of the re-solve is asked to do.
+/// Options of the re-solve.
 ///
 /// | name | default | purpose | range |
 /// |---|---|---|---|
@@ -60,7 +60,7 @@ impl Default for CeOptions {
 impl Fit for CeOptions {
     fn fit(&self, task: &Task, sets: FitSets<'_>, _: u64, _: &mut dyn FitObserver) -> Result<Fitted, Error> {
         let (predictor, parameters) = self.fit_predictor(task, sets.train, sets.validation)?;
-        let mut fitted = Fitted::new(CertaintyEquivalent::new(task, predictor)?.into_policy(task)?);
+        let mut fitted = Fitted::new(Resolve::new(task, predictor)?);
         for (name, value) in parameters {
             fitted = fitted.with(name, value);
         }
@@ -69,11 +69,8 @@ impl Fit for CeOptions {
 }
 
 impl CeOptions {
-    /// The predictor alone, for whoever wants the price and not the policy, and what was found, by name.
-    ///
-    /// # Errors
-    /// For options out of range, or no episodes.
-    pub fn fit_predictor(
+    /// The predictor, and what was found, by name.
+    fn fit_predictor(
         &self,
         task: &Task,
         train: &Episodes,
@@ -113,7 +110,7 @@ impl CeOptions {
             let utility = if alone {
                 0.0
             } else {
-                let policy = CertaintyEquivalent::new(task, predictor.clone())?.into_policy(task)?;
+                let policy = Resolve::new(task, predictor.clone())?;
                 task.mean_utility(&policy, validation)?
             };
             if best.as_ref().is_none_or(|(least, ..)| utility > *least) {
@@ -147,7 +144,7 @@ impl CeOptions {
 /// With `r` steps after this one and the remaining budget `b`, the price is the dual of
 /// `min l(x, c_t) + r l(y, m̂)` subject to `g(x, c_t) + r g(y, m̂) ≤ b` and the box. For weighted fairness it is
 /// `λ = (c_t + r m̂) / b` wherever no bound of the box is met; where one is, the water level of one step and `r` equal
-/// ones in the box. Other problems ask the layer, and find the price by the dual (see the crate's README).
+/// ones in the box. Other problems find it by maximising the dual with the layer (see the crate's README).
 ///
 /// It is also the base of a residual learned model.
 #[derive(Clone)]
@@ -165,13 +162,7 @@ impl CertaintyEquivalent {
     /// [`Error::WrongLength`] when the predictor is for contexts of another length.
     pub fn new(task: &Task, predictor: Predictor) -> Result<Self, Error> {
         let dimensions = task.problem.dimensions();
-        if predictor.mean.len() != dimensions.context {
-            return Err(Error::WrongLength {
-                what: "the predictor's mean",
-                expected: dimensions.context,
-                found: predictor.mean.len(),
-            });
-        }
+        expect_length("the predictor's mean", &predictor.mean, dimensions.context)?;
         Ok(Self {
             fair: FairnessBounds::of(&*task.problem),
             prices: ShadowPrice::new(task.solver.clone(), ShadowPriceOptions::default()),
@@ -179,24 +170,32 @@ impl CertaintyEquivalent {
             predictor,
         })
     }
+}
 
-    /// The predictor.
-    #[must_use]
-    pub fn predictor(&self) -> &Predictor {
-        &self.predictor
-    }
+/// The certainty-equivalent re-solve: the layer's action at the certainty-equivalent price; the last step is free.
+#[derive(Clone)]
+pub struct Resolve(Unrolled<CertaintyEquivalent, Box<dyn Differentiate>>);
 
-    /// The policy that decides by this price; the last step is free.
+impl Resolve {
+    /// The policy with a given predictor.
     ///
     /// # Errors
-    /// When the task is another problem's.
-    pub fn into_policy(self, task: &Task) -> Result<Resolve, Error> {
-        Unrolled::new(NAME, self, task.solver.clone())
+    /// As [`CertaintyEquivalent::new`].
+    pub fn new(task: &Task, predictor: Predictor) -> Result<Self, Error> {
+        let price = CertaintyEquivalent::new(task, predictor)?;
+        Unrolled::new(NAME, price, task.solver.clone()).map(Self)
     }
 }
 
-/// The certainty-equivalent re-solve: the layer's action at the certainty-equivalent price.
-pub type Resolve = Unrolled<CertaintyEquivalent, Box<dyn Differentiate>>;
+impl Policy for Resolve {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn begin(&self) -> Box<dyn Agent + '_> {
+        self.0.begin()
+    }
+}
 
 impl Multiplier for CertaintyEquivalent {
     fn budgets(&self) -> usize {
@@ -253,8 +252,8 @@ impl Pricer for CertaintyPricer<'_> {
 /// The price of one step of weight `now` and `left` steps of weight `later` with the budget `remaining`:
 /// `λ = 1/w` with `clip(now·w) + left·clip(later·w) = remaining`.
 ///
-/// Zero when the budget covers every upper bound. When nothing is worth anything the price is the smallest there is,
-/// so that nothing is spent.
+/// Zero when the budget covers every upper bound. When all weights are zero, the smallest positive
+/// price, so that nothing is spent.
 fn fair_price(fair: FairnessBounds, now: f64, left: f64, later: f64, remaining: f64) -> f64 {
     let FairnessBounds { lower, upper } = fair;
     let worth = now + left * later;

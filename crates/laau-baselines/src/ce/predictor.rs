@@ -1,9 +1,9 @@
 //! Predicts the mean of the contexts to come.
 
-use laau_core::{Episodes, Error, Observation};
+use laau_core::numerics::cholesky;
+use laau_core::{Episodes, Error, Observation, expect_length};
 
-use crate::history::{History, Running};
-use crate::shadow_price::solve_positive;
+use crate::shared::{History, Running};
 
 /// Predicts, from the contexts so far, the mean of those to come; plain data that can be stored.
 ///
@@ -120,13 +120,9 @@ impl Predictor {
         out: &mut [f64],
     ) -> Result<(), Error> {
         let len = observation.context_len;
-        if self.mean.len() != len || self.smallest.len() != len || self.largest.len() != len {
-            return Err(Error::WrongLength {
-                what: "the predictor's mean",
-                expected: len,
-                found: self.mean.len(),
-            });
-        }
+        expect_length("the predictor's mean", &self.mean, len)?;
+        expect_length("the predictor's smallest values", &self.smallest, len)?;
+        expect_length("the predictor's largest values", &self.largest, len)?;
         for (entry, out) in out.iter_mut().enumerate() {
             let history = history.entry(entry);
             let raw = match &self.rule {
@@ -136,13 +132,8 @@ impl Predictor {
                 }
                 Rule::Regression { coefficients } => {
                     let rows = coefficients.len() / (len * FEATURES);
-                    if rows == 0 || coefficients.len() != rows * len * FEATURES {
-                        return Err(Error::WrongLength {
-                            what: "the regression's coefficients",
-                            expected: rows.max(1) * len * FEATURES,
-                            found: coefficients.len(),
-                        });
-                    }
+                    let expected = rows.max(1) * len * FEATURES;
+                    expect_length("the regression's coefficients", coefficients, expected)?;
                     // A horizon other than that of training takes the row at the same part of the way.
                     let row = observation.step * rows / observation.horizon.saturating_sub(1).max(1);
                     let start = (row.min(rows - 1) * len + entry) * FEATURES;
@@ -255,7 +246,8 @@ impl Moments {
         }
         beta[0] = self.target / n;
         // Constant contexts have nothing to regress on: the mean is all there is.
-        if solve_positive(&mut matrix, &mut right) {
+        if cholesky::factor(&mut matrix, SLOPES, 0.0) == 0 {
+            cholesky::solve(&matrix, SLOPES, &mut right);
             beta[1..].copy_from_slice(&right);
             beta[0] -= (right.iter().zip(&mean[1..])).map(|(a, b)| a * b).sum::<f64>();
         }

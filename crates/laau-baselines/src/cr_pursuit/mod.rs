@@ -1,4 +1,4 @@
-//! Competitive-ratio pursuit: each step earns its share of what hindsight would have earned so far.
+//! Competitive-ratio pursuit: each step earns a fixed share of the growth of the offline optimum so far.
 
 mod division;
 mod pursuit;
@@ -14,7 +14,7 @@ use rayon::prelude::*;
 use self::pursuit::{CheapestAction, Growth, PricedOptimum};
 use self::water::WaterLevel;
 use self::worst_case::worst_case;
-use crate::fairness_bounds::FairnessBounds;
+use crate::shared::FairnessBounds;
 
 const NAME: &str = "cr-pursuit";
 
@@ -35,7 +35,7 @@ pub enum Ratio {
     Fixed(f64),
 }
 
-/// What a fit of CR-Pursuit is asked to do.
+/// Options of CR-Pursuit.
 ///
 /// | name | default | purpose | range |
 /// |---|---|---|---|
@@ -91,7 +91,7 @@ impl Fit for CrPursuitOptions {
 ///
 /// Utility is counted from the box's lower corner. With `η_t` the best utility of the revealed steps, each step takes
 /// the cheapest action that earns `(η_t − η_{t−1}) / π`. As long as that can be paid, the utility is exactly the
-/// offline optimum's over `π`, whatever comes: this is its guarantee. Where it cannot be paid, the action is cut
+/// offline optimum's over `π` on every episode: this is its guarantee. Where it cannot be paid, the action is cut
 /// to what is available, and counted as a projection.
 ///
 /// - Weighted fairness: a water level kept in two heaps, amortised `O(log t)` per step.
@@ -100,7 +100,7 @@ impl Fit for CrPursuitOptions {
 ///   the sum of one per inventory. Each is pursued on its own, with its own growth and its own allowance of the step, as
 ///   if it were alone, so that none is drained for what another should earn. What is feasible for each is feasible for
 ///   all, and so the largest `ln θ + 1` is.
-/// - Budgets that actions or the cost connect: the guarantee stays (whoever is never cut earns the optimum over `π`), but no
+/// - Budgets that actions or the cost connect: the guarantee stays (an episode that is never cut earns the optimum over `π`), but no
 ///   ratio is known that is always feasible. The action is the one with the smallest `max_m g_m / b_m` that
 ///   earns the utility asked for; a heuristic. Parts that are not connected are divided all the same.
 #[derive(Clone)]
@@ -123,12 +123,6 @@ impl CrPursuit {
             ratio,
             fair: FairnessBounds::of(&*task.problem),
         })
-    }
-
-    /// The competitive ratio.
-    #[must_use]
-    pub fn ratio(&self) -> f64 {
-        self.ratio
     }
 }
 

@@ -1,11 +1,11 @@
-//! One step of the pursuit for any problem: what each part should gain, and the cheapest action that does.
+//! One step of the pursuit for any problem: the gain of each part, and the cheapest action that earns it.
 
 use laau_core::{Differentiate, Dimensions, Error, Observation, Projection, Query, Solutions, StepSolver};
 
 use super::division::{Division, Links};
-use crate::shadow_price::{ShadowPrice, ShadowPriceOptions, Steps};
+use crate::shared::{ShadowPrice, ShadowPriceOptions, Steps};
 
-/// What one more step adds to the pseudo-optimum.
+/// The growth of the pseudo-optimum by one more step.
 #[derive(Debug, Clone)]
 pub(crate) struct Growth {
     pub(crate) division: Division,
@@ -163,7 +163,7 @@ struct Point {
     slope: f64,
 }
 
-/// The search for the share of one part: points on both sides of the gain asked for.
+/// The search for the share of one part: points on both sides of the required gain.
 struct Search {
     wanted: f64,
     low: Point,

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::fairness_bounds::FairnessBounds;
+use crate::shared::FairnessBounds;
 
 /// The largest value of `Σ c_τ ln(x_τ / lower)` over the revealed steps, subject to `Σ (x_τ − lower) ≤ Δ` and the box.
 ///

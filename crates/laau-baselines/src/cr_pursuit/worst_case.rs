@@ -54,7 +54,7 @@ pub(super) fn worst_case(task: &Task, train: &Episodes) -> Result<f64, Error> {
         problem.usage_jacobian(problem.lower(), context, &mut jacobian);
         for (budget, row) in jacobian.chunks_exact(d).enumerate() {
             for ((slope, end_slope), usage) in slope.iter().zip(&end_slope).zip(row) {
-                // What uses nothing, or brings nothing in this context, is outside the pursuit.
+                // An action that uses nothing, or gains nothing in this context, is not pursued.
                 if *usage > 0.0 && *slope < 0.0 {
                     if *end_slope >= 0.0 {
                         return Err(not_applicable(

@@ -2,7 +2,7 @@
 
 use laau_core::{Episodes, Error, quantile};
 
-use crate::history::Running;
+use crate::shared::Running;
 
 /// How the contexts of an episode follow each other, estimated from a set of episodes.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]

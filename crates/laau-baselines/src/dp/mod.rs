@@ -1,4 +1,4 @@
-//! Stochastic dynamic programming: about the best that any online policy can do, if the contexts are what they seem.
+//! Stochastic dynamic programming: near-optimal among online policies if the estimated contexts are the true ones.
 
 mod chain;
 mod step;
@@ -7,14 +7,14 @@ mod table;
 use std::sync::Arc;
 
 use laau_core::{
-    Agent, Dimensions, Error, Fit, FitObserver, FitSets, Fitted, Observation, Policy, Projected,
+    Agent, Dimensions, Error, Fit, FitObserver, FitSets, Fitted, Observation, Policy, Projection,
     SmoothProblem, Task, expect_option,
 };
 
 pub use self::chain::Chain;
 use self::step::ScalarStep;
 use self::table::PriceTable;
-use crate::history::History;
+use crate::shared::History;
 
 pub(crate) const NAME: &str = "dp";
 
@@ -33,7 +33,7 @@ pub enum Memory {
     Best,
 }
 
-/// What a fit of the dynamic program is asked to do.
+/// Options of the dynamic program.
 ///
 /// | name | default | purpose | range |
 /// |---|---|---|---|
@@ -91,7 +91,7 @@ impl Fit for DpOptions {
             }
             one => vec![one],
         };
-        let mut best: Option<(f64, &str, Projected<DynamicProgram>)> = None;
+        let mut best: Option<(f64, &str, DynamicProgram)> = None;
         for memory in &memories {
             let (kind, chain) = match memory {
                 Memory::Independent | Memory::Best => ("independent", Chain::independent(train, self.atoms)),
@@ -101,7 +101,7 @@ impl Fit for DpOptions {
                     Chain::running_mean(train, self.states, self.atoms),
                 ),
             };
-            let policy = DynamicProgram::new(task, chain, train.horizon(), self.points)?.into_policy();
+            let policy = DynamicProgram::new(task, chain, train.horizon(), self.points)?;
             let utility = if memories.len() == 1 {
                 0.0
             } else {
@@ -168,19 +168,6 @@ impl DynamicProgram {
             table,
         })
     }
-
-    /// The chain it was solved for.
-    #[must_use]
-    pub fn chain(&self) -> &Chain {
-        &self.chain
-    }
-
-    /// The policy behind the named projection, which takes back a last bit where rounding overspends.
-    #[must_use]
-    pub fn into_policy(self) -> Projected<Self> {
-        let problem: Arc<dyn SmoothProblem> = Arc::clone(&self.problem);
-        Projected::new(self, problem)
-    }
 }
 
 impl Policy for DynamicProgram {
@@ -193,6 +180,8 @@ impl Policy for DynamicProgram {
             program: self,
             history: History::default(),
             price: [0.0],
+            projection: Projection::new(&*self.problem),
+            projections: 0,
         })
     }
 }
@@ -201,6 +190,8 @@ struct DpAgent<'a> {
     program: &'a DynamicProgram,
     history: History,
     price: [f64; 1],
+    projection: Projection,
+    projections: usize,
 }
 
 impl Agent for DpAgent<'_> {
@@ -219,11 +210,19 @@ impl Agent for DpAgent<'_> {
             });
         action[0] = best.action;
         self.price[0] = best.price;
+        // Rounding may overspend by a last bit.
+        let (context, available) = (observation.context(), observation.available);
+        let moved = self.projection.apply(&**problem, context, available, action);
+        self.projections += usize::from(moved);
         Ok(())
     }
 
     fn multiplier(&self) -> Option<&[f64]> {
         Some(&self.price)
+    }
+
+    fn projections(&self) -> usize {
+        self.projections
     }
 }
 

@@ -51,7 +51,7 @@ impl<'a> ScalarStep<'a> {
     /// the concave `V` and does not rise.
     pub(crate) fn best(&self, c: f64, available: f64, price: impl Fn(f64) -> f64) -> Best {
         let rest = |x: f64| (available - self.usage(x, c)).max(0.0);
-        // Marginal utility per usage and what it has to beat.
+        // Marginal utility per usage, and the price it is compared with.
         let sides = |x: f64| {
             let (utility, usage) = self.slopes(x, c);
             let marginal = if usage > 0.0 {

@@ -126,7 +126,7 @@ impl PriceTable {
         }
     }
 
-    /// Takes back what rounding did to the order of neighbouring prices.
+    /// Restores the order of neighbouring prices after rounding.
     fn make_monotone(&mut self, left: usize) {
         let size = self.states * self.points;
         for row in self.inverse[(left - 1) * size..].chunks_exact_mut(self.points) {

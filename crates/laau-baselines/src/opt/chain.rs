@@ -1,11 +1,13 @@
 //! The coupling of the steps in a Newton system: a chain that is solved by one sweep back and one forth.
 
-use super::cholesky;
+use laau_core::numerics::cholesky;
+
+use super::SMALLEST_PIVOT;
 
 /// The Newton system left when every step's own variables are eliminated.
 ///
 /// Step `t` changes its usage by `q_t − Q_t Δp_t`, where `p_t = Σ_{s ≥ t} μ_s` is its price; `u_t` is the change of all
-/// usage up to `t`. Each limit on that usage asks for `D_t Δμ_t = u_t − r_t`, with `D_t` diagonal. From the end of the
+/// usage up to `t`. Each limit on that usage requires `D_t Δμ_t = u_t − r_t`, with `D_t` diagonal. From the end of the
 /// horizon to its start (a Riccati recursion in information form),
 ///
 /// ```text
@@ -23,7 +25,7 @@ pub(super) struct Chain {
     pub(super) softness: Vec<f64>,
     /// `F_t`, factored, `N × M × M`.
     system: Vec<f64>,
-    /// What the limit of each budget does at each step: the column of `F` at that moment over `D + F_kk`.
+    /// The rank-one update by the limit of each budget at each step: the column of `F` at that moment over `D + F_kk`.
     columns: Vec<f64>,
     /// `y_t`, `N × M`.
     offset: Vec<f64>,
@@ -61,7 +63,7 @@ impl Chain {
             }
             let system = &mut self.system[t * m * m..][..m * m];
             system.copy_from_slice(&f);
-            cholesky::factor(system, m);
+            cholesky::factor(system, m, SMALLEST_PIVOT);
         }
     }
 

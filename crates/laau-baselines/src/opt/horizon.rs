@@ -117,7 +117,7 @@ pub struct HorizonSolution {
 /// reach, are within the tolerance; by convexity that is an upper bound on the suboptimality, whatever the path was. The
 /// reach of an action is what its bounds, its budgets and its own cost leave it: a box that is wider does not matter.
 ///
-/// **The reserve.** Nobody may touch what the steps to come need for their lower corners, and that is reserved for the
+/// **The reserve.** No plan may touch what the steps to come need for their lower corners, and that is reserved for the
 /// worst context. Where a problem's lower corner uses less in the contexts that come, the reserve forbids plans that
 /// the budgets alone allow. [`Hindsight::plan`] is the optimum among the plans that can be played: it adds a limit at
 /// every step when the budgets alone do not imply them. [`HorizonOptimum::solve`] looks at the budgets alone.
@@ -353,7 +353,7 @@ mod tests {
             .unwrap_err();
         assert_eq!(
             error.to_string(),
-            "episode 0: budget 3 of resource 0 is below 4, the least that 4 steps use"
+            "budget 0 is 3, below 4, the least that 4 steps use"
         );
         let options = HorizonOptions {
             tolerance: 0.0,

@@ -31,7 +31,7 @@ pub(super) struct Found {
 }
 
 impl<'a> Iteration<'a> {
-    /// Enters the inside of the feasible set. `limits` is what may be used up to and including each step, `N × M`.
+    /// Starts in the interior of the feasible set. `limits` is what may be used up to and including each step, `N × M`.
     pub(super) fn start(
         problem: &'a dyn SmoothProblem,
         options: &'a HorizonOptions,
@@ -100,7 +100,7 @@ impl<'a> Iteration<'a> {
             }
             let slack = point.slack[last + k];
             if used > 0.0 && slack.is_finite() {
-                // A wide budget is worth no more than what there is to gain.
+                // A wide budget is worth at most the total gain.
                 point.dual[last + k] += f64::min(gained / used / m as f64, worth / slack);
             }
         }
@@ -123,7 +123,7 @@ impl<'a> Iteration<'a> {
         let mut centring_wanted = 0.0_f64;
         let mut iterations = 0;
         let mut settled = false;
-        // An optimum whose costs are zero has no size of its own: it has what the start resolves.
+        // An optimum whose costs are zero has no scale: it takes that of the starting point.
         let floor = f64::EPSILON * self.point.cost(self.problem, self.episode).1;
         loop {
             let (mut complementarity, mut constraints, mut dual_residual) = (0.0, 0.0, 0.0);
@@ -182,12 +182,12 @@ impl<'a> Iteration<'a> {
             };
             iterations += 1;
             std::mem::swap(&mut self.point, &mut self.trial);
-            // A short step says that the point is off the central path: the next one goes back to it.
+            // A short step means that the point is off the central path: the next step centres.
             centring_wanted = if step < 0.1 { 0.8 } else { 0.0 };
         }
     }
 
-    /// Raises each action whose slope says so a little beyond the point where its slope, to first order, vanishes.
+    /// Raises each action with a negative slope a little beyond the point where its slope, to first order, vanishes.
     ///
     /// An action that is tiny within its range has a slope of no weight in the residual; yet if it is to rise, the gap must
     /// reckon with all of the range. Once its slope is positive, only what it has risen counts.
@@ -289,7 +289,7 @@ impl<'a> Iteration<'a> {
         along(&mut trial.dual, &point.dual, &direction.dual);
         along(&mut trial.at_lower, &point.at_lower, &direction.at_lower);
         along(&mut trial.at_upper, &point.at_upper, &direction.at_upper);
-        // A rounded sum may land on a bound; nothing but the inside will do.
+        // A rounded sum may land on a bound; the point must stay in the interior.
         for (rise, width) in trial.rise.iter_mut().zip(&self.region.width) {
             if *width > 0.0 {
                 *rise = rise.clamp(f64::MIN_POSITIVE, width.next_down());

@@ -1,7 +1,6 @@
-//! OPT, the offline optimum: what nobody can beat, because it alone sees the whole episode.
+//! OPT, the offline optimum: an upper bound for every online policy.
 
 mod chain;
-mod cholesky;
 mod horizon;
 mod interior;
 mod newton;
@@ -16,10 +15,13 @@ use std::sync::Arc;
 use laau_core::problems::WeightedFairness;
 use laau_core::{Error, Fit, FitObserver, FitSets, Fitted, Task};
 
-use crate::fairness_bounds::FairnessBounds;
+use crate::shared::FairnessBounds;
 
 pub use horizon::{HorizonOptimum, HorizonOptions, HorizonSolution};
 pub use water_filling::WaterFilling;
+
+/// Pivots below this share of their diagonal entry are rounding, not information.
+const SMALLEST_PIVOT: f64 = 1e-15;
 
 /// The offline optimum: [`WaterFilling`] for weighted fairness, [`HorizonOptimum`] for any other problem.
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]

@@ -1,13 +1,14 @@
 //! The Newton step of the interior point: factored step by step, coupled by the chain.
 
+use laau_core::numerics::cholesky;
 use laau_core::{Dimensions, Episode, SmoothProblem};
 
+use super::SMALLEST_PIVOT;
 use super::chain::Chain;
-use super::cholesky;
 use super::point::{Point, dot};
 use super::region::Region;
 
-/// What the Newton system leaves per step once it is factored. A direction is affine in the barrier parameter `τ`.
+/// The per-step terms of the factored Newton system. A direction is affine in the barrier parameter `τ`.
 pub(super) struct Newton {
     /// `H⁻¹(−∇l − ∇gᵀp)`, `H⁻¹(1/(x−lower) − 1/(upper−x))`, both `N × d`.
     pull: Vec<f64>,
@@ -89,7 +90,7 @@ impl Newton {
             for i in 0..d {
                 let at = step * d + i;
                 if region.width[at] == 0.0 {
-                    // A held action: it moves for nothing.
+                    // A held action does not move.
                     for j in 0..d {
                         hessian[i * d + j] = 0.0;
                         hessian[j * d + i] = 0.0;
@@ -109,7 +110,7 @@ impl Newton {
                     pull[i] -= jacobian[k * d + i] * price[k];
                 }
             }
-            cholesky::factor(&mut hessian, d);
+            cholesky::factor(&mut hessian, d, SMALLEST_PIVOT);
             cholesky::solve(&hessian, d, pull);
             cholesky::solve(&hessian, d, push);
             for row in lever.chunks_exact_mut(d) {
@@ -125,7 +126,7 @@ impl Newton {
                 if point.slack[at].is_finite() {
                     self.chain.softness[at] = point.slack[at] / point.dual[at];
                 } else if step == last {
-                    // A dropped limit: nobody uses it, and its price stays where it is.
+                    // A dropped limit is not used, and its price does not change.
                     self.chain.softness[at] = 1.0;
                 }
             }
@@ -133,7 +134,7 @@ impl Newton {
         self.chain.factor();
     }
 
-    /// Puts the direction for a barrier parameter together; `target` is that of the limits.
+    /// Assembles the direction for a barrier parameter; `target` is that of the limits.
     pub(super) fn direct(&mut self, region: &Region, point: &Point, barrier: f64, target: f64) {
         // From this share of the price on, a dual is taken from differences of prices; below, from its slack.
         const ACTIVE: f64 = 0.01;

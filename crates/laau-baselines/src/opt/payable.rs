@@ -1,4 +1,4 @@
-//! What makes a plan payable to the last bit, at a loss that nobody sees.
+//! Makes a plan payable to the last bit, at a loss of the size of rounding.
 
 use std::sync::Arc;
 

@@ -5,7 +5,7 @@ use laau_core::{Dimensions, Episode, SmoothProblem};
 use super::region::{Region, raise};
 use super::sum::Sum;
 
-/// Actions and duals of a horizon, and what follows from them.
+/// Actions and duals of a horizon, and the quantities derived from them.
 #[derive(Clone)]
 pub(super) struct Point {
     /// How far the actions are above their lower bounds, `N × d`. This, not the action, is what moves: near a bound the

@@ -1,4 +1,4 @@
-//! Where the optimum can be: what the budgets leave above the lower corners, and how far each action can rise.
+//! The region of the optimum: the slack of the budgets above the lower corners, and the reachable range of each action.
 
 use laau_core::{Dimensions, Episode, Error, SmoothProblem};
 
@@ -270,7 +270,7 @@ impl Region {
         })
     }
 
-    /// Gives every range back what a cost has taken.
+    /// Restores every range that a cost has narrowed.
     pub(super) fn widen(&mut self) {
         for (at, before) in self.narrowed.drain(..) {
             self.width[at] = before;
@@ -316,7 +316,7 @@ impl Region {
             let kept = *left > 0.0 && *left >= KEPT * room;
             room.is_finite() && !kept
         };
-        // Ends at the latest when nothing rises any more.
+        // Terminates when no action rises any more, at the latest.
         while rise.iter().any(|rise| *rise > 0.0) && left(&rise).iter().zip(&self.room).any(short) {
             for rise in &mut rise {
                 *rise *= 0.5;

@@ -111,7 +111,7 @@ fn water_level(weights: &[f64], budget: f64, lower: f64, upper: f64) -> Level {
     let free: f64 = sorted[full..wet].iter().sum();
     let fixed = upper * full as f64 + lower * (count - wet) as f64;
     if full == wet {
-        // Nobody is free: the budget is spent to the bit on lower and upper bounds, or a last bit short of all upper ones.
+        // No action is free: the budget is spent to the bit on lower and upper bounds, or a last bit short of all upper ones.
         return match sorted.get(wet) {
             Some(c) => Level::At {
                 scale,

@@ -7,29 +7,21 @@ mod unroll;
 
 use std::sync::Arc;
 
+use laau_core::numerics::mlp;
 use laau_core::{
-    Agent, Differentiate, Dimensions, Episodes, Error, Fit, FitObserver, FitSets, Fitted, Observation,
-    Policy, Problem, Projection, Query, Solutions, StepSolver, Task, expect_option,
+    Agent, Differentiate, Dimensions, Episodes, Error, Fit, FitObserver, FitSets, Fitted, Observation, Phase,
+    Policy, Problem, Projection, Query, Solutions, StepSolver, Task, expect_finite, expect_length,
+    expect_option,
 };
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use self::network::{Activations, Shape};
+use self::network::{Activations, Layers, initial, layers};
 use self::projector::Projector;
 use self::unroll::softplus;
 
 const NAME: &str = "rl";
 const NAME_MODEL_FREE: &str = "rl-pg";
-
-/// A part of the training schedule.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Phase {
-    /// Number of passes over the training set.
-    pub epochs: usize,
-    /// Adam's learning rate.
-    pub learning_rate: f64,
-}
 
 /// How the network is trained.
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]
@@ -49,7 +41,7 @@ pub enum Method {
     },
 }
 
-/// What training is asked to do.
+/// Options of the end-to-end network and its training.
 ///
 /// | name | default | purpose | range |
 /// |---|---|---|---|
@@ -181,15 +173,11 @@ impl RlOptions {
             available: &share,
         };
         task.solver.clone().solve(query, solution.row_mut(0))?;
-        let shape = Shape {
-            inputs: budgets + context + 1,
-            hidden: self.hidden,
-            outputs: actions,
-        };
+        let layers = layers(budgets + context + 1, self.hidden, actions);
         let positive = |value: &f64| if *value > 0.0 { *value } else { 1.0 };
         Ok(RlParameters {
             hidden: self.hidden,
-            weights: shape.initial(rng, ONE),
+            weights: initial(&layers, rng, ONE),
             budget_scale: budget_scale.iter().map(positive).collect(),
             action_scale: solution.row(0).action.iter().map(positive).collect(),
         })
@@ -205,7 +193,7 @@ impl RlOptions {
 pub struct RlParameters {
     /// Units in each of the two hidden layers.
     pub hidden: usize,
-    /// The weights of each layer row by row, then its biases.
+    /// One layer after the other, as in [`laau_core::numerics::mlp`].
     pub weights: Vec<f64>,
     /// What each remaining budget is divided by.
     pub budget_scale: Vec<f64>,
@@ -214,50 +202,24 @@ pub struct RlParameters {
 }
 
 impl RlParameters {
-    fn shape(&self) -> Shape {
+    fn layers(&self) -> Layers {
         let outputs = self.action_scale.len();
         // The first layer is what the other two leave.
         let others = self.hidden * (self.hidden + 1) + outputs * (self.hidden + 1);
         let first = self.weights.len().saturating_sub(others) / self.hidden.max(1);
-        Shape {
-            inputs: first.saturating_sub(1),
-            hidden: self.hidden,
-            outputs,
-        }
+        layers(first.saturating_sub(1), self.hidden, outputs)
     }
 
     fn check(&self, dimensions: Dimensions) -> Result<(), Error> {
-        let expect = |what, expected, found| {
-            if expected == found {
-                Ok(())
-            } else {
-                Err(Error::WrongLength {
-                    what,
-                    expected,
-                    found,
-                })
-            }
-        };
-        expect("action scales", dimensions.actions, self.action_scale.len())?;
-        expect("budget scales", dimensions.budgets, self.budget_scale.len())?;
-        let shape = Shape {
-            inputs: dimensions.budgets + dimensions.context + 1,
-            hidden: self.hidden,
-            outputs: dimensions.actions,
-        };
-        expect("weights", shape.parameters(), self.weights.len())?;
-        for (what, values) in [
-            ("weights", &self.weights),
-            ("budget scales", &self.budget_scale),
-            ("action scales", &self.action_scale),
+        let inputs = dimensions.budgets + dimensions.context + 1;
+        let layers = layers(inputs, self.hidden, dimensions.actions);
+        for (what, values, expected) in [
+            ("action scales", &self.action_scale, dimensions.actions),
+            ("budget scales", &self.budget_scale, dimensions.budgets),
+            ("weights", &self.weights, mlp::parameter_len(&layers)),
         ] {
-            if let Some(index) = values.iter().position(|v| !v.is_finite()) {
-                return Err(Error::NotFinite {
-                    what,
-                    index,
-                    value: values[index],
-                });
-            }
+            expect_length(what, values, expected)?;
+            expect_finite(what, values)?;
         }
         Ok(())
     }
@@ -305,12 +267,6 @@ impl EndToEnd {
             problem: task.problem.clone(),
             projector: task.expect_projector()?.map(Differentiate::fork),
         })
-    }
-
-    /// The parameters.
-    #[must_use]
-    pub fn parameters(&self) -> &RlParameters {
-        &self.model
     }
 }
 
@@ -360,9 +316,8 @@ impl Agent for EndToEndAgent<'_> {
             observation.remaining,
             &mut self.features,
         );
-        model
-            .shape()
-            .forward(&model.weights, &self.features, &mut self.activations);
+        self.activations
+            .evaluate(&model.layers(), &model.weights, &self.features);
         for ((action, output), scale) in
             (action.iter_mut().zip(&self.activations.outputs)).zip(&model.action_scale)
         {

@@ -4,8 +4,8 @@ use laau_core::{Differentiate, Dimensions, Error, Gradients, Query, Solutions, S
 
 /// Projects the wanted actions of the steps of an episode, and remembers each step for the way back.
 ///
-/// The solver is one for [`laau_core::Nearest`]. It is asked only where the wanted action, moved into the box, cannot be
-/// paid: where it can, that is the nearest action already.
+/// The solver is one for [`laau_core::Nearest`]. It is used only where the wanted action, clamped to the box, cannot be
+/// paid: where it can, it is the nearest action already.
 pub(crate) struct Projector {
     solver: Box<dyn Differentiate>,
     solutions: Solutions,
@@ -17,7 +17,7 @@ pub(crate) struct Projector {
     gradients: Gradients,
 }
 
-/// What a step asked.
+/// The inputs of a step's projection.
 #[derive(Debug, Clone, Default)]
 struct Step {
     /// The wanted action, then the problem's context.

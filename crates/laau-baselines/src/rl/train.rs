@@ -1,5 +1,6 @@
 //! Training: Adam on minibatches, the best parameters on the validation set kept.
 
+use laau_core::numerics::{adam::Adam, normal_pair};
 use laau_core::{Episodes, Error, FitObserver, FitSets, Task};
 use rand::RngExt;
 use rand::seq::SliceRandom;
@@ -28,8 +29,9 @@ pub(crate) fn train(
     let projector = task.expect_projector()?;
     let mut unroll = Unroll::new(&*task.problem, projector, train.horizon());
     let mut check = Unroll::new(&*task.problem, projector, validation.horizon());
-    let mut adam = Adam::new(model.weights.len());
-    let mut gradient = vec![0.0; model.weights.len()];
+    let zeros = vec![0.0; model.weights.len()];
+    let (mut first, mut second, mut gradient) = (zeros.clone(), zeros.clone(), zeros);
+    let mut steps = 0;
     let mut order: Vec<usize> = (0..train.len()).collect();
     let mut best = Trained {
         validation_cost: mean_cost(&mut check, &model, validation)?,
@@ -63,7 +65,9 @@ pub(crate) fn train(
                         policy_gradient(&mut unroll, &model, &batch, rollouts, noise, rng, &mut gradient)?;
                     }
                 }
-                adam.step(phase.learning_rate, &gradient, &mut model.weights);
+                steps += 1;
+                let moments = (&mut first[..], &mut second[..]);
+                Adam::default().step(steps, moments, &mut model.weights, &gradient, phase.learning_rate);
             }
             let cost = mean_cost(&mut check, &model, validation)?;
             if cost < best.validation_cost {
@@ -142,38 +146,8 @@ fn policy_gradient(
     Ok(())
 }
 
-/// A standard normal number (Box and Muller).
+/// A standard normal draw.
 fn normal(rng: &mut ChaCha8Rng) -> f64 {
     let (radius, angle): (f64, f64) = (rng.random_range(f64::EPSILON..1.0), rng.random_range(0.0..1.0));
-    (-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * angle).cos()
-}
-
-/// Adam (Kingma and Ba) with its usual constants.
-struct Adam {
-    mean: Vec<f64>,
-    square: Vec<f64>,
-    steps: i32,
-}
-
-impl Adam {
-    fn new(size: usize) -> Self {
-        Self {
-            mean: vec![0.0; size],
-            square: vec![0.0; size],
-            steps: 0,
-        }
-    }
-
-    fn step(&mut self, learning_rate: f64, gradient: &[f64], weights: &mut [f64]) {
-        const BETA: [f64; 2] = [0.9, 0.999];
-        const EPSILON: f64 = 1e-8;
-        self.steps = self.steps.saturating_add(1);
-        let [first, second] = BETA.map(|beta| 1.0 - beta.powi(self.steps));
-        for i in 0..weights.len() {
-            self.mean[i] += (1.0 - BETA[0]) * (gradient[i] - self.mean[i]);
-            self.square[i] += (1.0 - BETA[1]) * (gradient[i] * gradient[i] - self.square[i]);
-            weights[i] -=
-                learning_rate * (self.mean[i] / first) / ((self.square[i] / second).sqrt() + EPSILON);
-        }
-    }
+    normal_pair(radius, angle).0
 }

@@ -1,5 +1,6 @@
 //! An episode played by the network, and the derivative of its cost through every step and through the budget.
 
+use laau_core::numerics::mlp;
 use laau_core::{Differentiate, Dimensions, Episode, Error, SmoothProblem};
 
 use super::RlParameters;
@@ -20,14 +21,13 @@ pub(crate) struct Unroll<'a> {
     usage: Vec<f64>,
     jacobian: Vec<f64>,
     weight: Vec<f64>,
-    in_features: Vec<f64>,
+    features: Vec<f64>,
     in_remaining: Vec<f64>,
 }
 
 /// One step as it was played.
 #[derive(Debug, Clone, Default)]
 struct Step {
-    features: Vec<f64>,
     activations: Activations,
     action: Vec<f64>,
     /// A single action in the box, less its lower bound, before it was made payable.
@@ -49,7 +49,7 @@ impl<'a> Unroll<'a> {
         let Dimensions {
             actions: d,
             budgets: m,
-            context,
+            ..
         } = problem.dimensions();
         let mut reserves = vec![0.0; horizon * m];
         for (left, reserve) in reserves.chunks_exact_mut(m).enumerate() {
@@ -63,7 +63,7 @@ impl<'a> Unroll<'a> {
             usage: vec![0.0; m],
             jacobian: vec![0.0; m * d],
             weight: vec![0.0; d],
-            in_features: vec![0.0; m + context + 1],
+            features: Vec::new(),
             in_remaining: vec![0.0; m],
         }
     }
@@ -83,16 +83,14 @@ impl<'a> Unroll<'a> {
             budgets: m,
             ..
         } = self.problem.dimensions();
-        let horizon = episode.horizon();
+        let (horizon, layers) = (episode.horizon(), model.layers());
         let mut remaining = episode.budgets().to_vec();
         let mut total = 0.0;
         for t in 0..horizon {
             let mut step = std::mem::take(&mut self.steps[t]);
             let context = episode.context(t);
-            model.features(t, horizon, context, &remaining, &mut step.features);
-            model
-                .shape()
-                .forward(&model.weights, &step.features, &mut step.activations);
+            model.features(t, horizon, context, &remaining, &mut self.features);
+            step.activations.evaluate(&layers, &model.weights, &self.features);
             if let Some(noise) = noise {
                 for (output, noise) in step.activations.outputs.iter_mut().zip(&noise[t * d..][..d]) {
                     *output += noise;
@@ -148,9 +146,10 @@ impl<'a> Unroll<'a> {
             ..
         } = self.problem.dimensions();
         let scale = scale / episode.horizon() as f64;
+        let layers = model.layers();
         let mut price = vec![0.0; m];
         for t in (0..episode.horizon()).rev() {
-            let step = &self.steps[t];
+            let step = &mut self.steps[t];
             let context = episode.context(t);
             self.problem
                 .cost_gradient(&step.action, context, &mut self.weight);
@@ -187,16 +186,10 @@ impl<'a> Unroll<'a> {
             for (weight, (output, scale)) in self.weight.iter_mut().zip(outputs) {
                 *weight *= scale * sigmoid(*output);
             }
-            model.shape().backward(
-                &model.weights,
-                &step.features,
-                &step.activations,
-                &self.weight,
-                gradient,
-                &mut self.in_features,
-            );
+            let slots = &mut step.activations.slots;
+            mlp::backward(&layers, &model.weights, slots, &self.weight, gradient);
             for k in 0..m {
-                price[k] = self.in_remaining[k] + self.in_features[k] / model.budget_scale[k];
+                price[k] = self.in_remaining[k] + slots[k] / model.budget_scale[k];
             }
         }
         Ok(())
@@ -205,14 +198,14 @@ impl<'a> Unroll<'a> {
     /// Adds the score-function gradient of the last episode: `Σ_t weights_tᵀ ∂outputs_t`, with `weights` of `N × d`.
     pub(crate) fn score(&mut self, model: &RlParameters, weights: &[f64], gradient: &mut [f64]) {
         let d = self.problem.dimensions().actions;
-        for (step, weight) in self.steps.iter().zip(weights.chunks_exact(d)) {
-            model.shape().backward(
+        let layers = model.layers();
+        for (step, weight) in self.steps.iter_mut().zip(weights.chunks_exact(d)) {
+            mlp::backward(
+                &layers,
                 &model.weights,
-                &step.features,
-                &step.activations,
+                &mut step.activations.slots,
                 weight,
                 gradient,
-                &mut self.in_features,
             );
         }
     }
@@ -293,7 +286,7 @@ fn sigmoid(z: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rl::network::Shape;
+    use crate::rl::network::{initial, layers};
     use laau_core::Nearest;
     use laau_core::problems::{LogUtility, VmAllocation, WeightedFairness, Wireless};
     use laau_kkt::{InteriorPoint, Options};
@@ -307,12 +300,7 @@ mod tests {
             budgets,
             context,
         } = problem.dimensions();
-        let shape = Shape {
-            inputs: budgets + context + 1,
-            hidden: 6,
-            outputs: actions,
-        };
-        let mut weights = shape.initial(rng, 0.5);
+        let mut weights = initial(&layers(budgets + context + 1, 6, actions), rng, 0.5);
         for weight in &mut weights {
             *weight += rng.random_range(-0.3..0.3);
         }

@@ -1,7 +1,7 @@
 //! The average multiplier does what its definition says.
 
-use laau_baselines::{AvgLtOptions, Task};
-use laau_core::{Episodes, Query, Solutions, StepSolver};
+use laau_baselines::AvgLtOptions;
+use laau_core::{Episodes, Query, Solutions, StepSolver, Task};
 
 use crate::workload::{fairness, general, generator, independent, log_utility};
 

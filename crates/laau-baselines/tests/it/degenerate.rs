@@ -1,19 +1,19 @@
-//! Nobody is above OPT where budgets are degenerate: at their least, a little above it, at what an unconstrained optimum uses.
+//! No policy is above OPT where budgets are degenerate: at their least, a little above it, at what an unconstrained optimum uses.
 
 use std::sync::Arc;
 
 use laau_baselines::{
-    AvgLtOptions, CeOptions, CrPursuit, DualDescent, DualDescentParameters, EqualOptions, Fitted,
-    HorizonOptimum, HorizonOptions, Mirror, Prediction, Task, WaterFilling,
+    AvgLtOptions, CeOptions, CrPursuit, DualDescent, DualDescentParameters, EqualOptions, HorizonOptimum,
+    HorizonOptions, Mirror, Prediction, WaterFilling,
 };
 use laau_core::problems::{LogUtility, PowerProvisioning, Trading, VmAllocation, WeightedFairness, Wireless};
 use laau_core::{
-    Dimensions, Episodes, Hindsight, Policy, Rollout, SmoothProblem, rollout_all, rollout_hindsight,
+    Dimensions, Episodes, Fitted, Hindsight, Rollout, SmoothProblem, Task, rollout_all, rollout_hindsight,
 };
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use crate::workload::{fairness, general, generator, independent, log_utility};
+use crate::workload::{fairness, fit, general, generator, independent, log_utility, policy};
 
 /// How far above OPT rounding may put a policy, relative to OPT or to 1, whichever is more.
 const TOLERANCE: f64 = 1e-9;
@@ -53,28 +53,12 @@ fn settings() -> Vec<Task> {
 }
 
 /// The policies that need no training, or next to none.
-fn policies(task: &Task, horizon: usize) -> Vec<Box<dyn Policy>> {
+fn policies(task: &Task, horizon: usize) -> Vec<Fitted> {
     let train = independent(&*task.problem, &mut generator(7), (8, horizon), (0.1, 0.6));
-    let mut policies: Vec<Box<dyn Policy>> = Vec::new();
-    let mut keep = |fitted: Result<Fitted, laau_core::Error>| policies.push(fitted.unwrap().policy);
-    keep(EqualOptions::default().fit(
-        task,
-        FitSets {
-            train: &train,
-            validation: &train,
-        },
-        0,
-        &mut (),
-    ));
-    keep(AvgLtOptions::default().fit(
-        task,
-        FitSets {
-            train: &train,
-            validation: &train,
-        },
-        0,
-        &mut (),
-    ));
+    let mut policies: Vec<Fitted> = Vec::new();
+    let mut keep = |fitted: Result<Fitted, laau_core::Error>| policies.push(fitted.unwrap());
+    keep(fit(&EqualOptions::default(), task, &train, &train));
+    keep(fit(&AvgLtOptions::default(), task, &train, &train));
     for mirror in [Mirror::Euclidean, Mirror::Entropic] {
         keep(DualDescent::new(task, mirror, DualDescentParameters::default()).map(Fitted::new));
     }
@@ -86,15 +70,7 @@ fn policies(task: &Task, horizon: usize) -> Vec<Box<dyn Policy>> {
         prediction: Prediction::Prior,
         ridges: vec![1e-3],
     };
-    keep(options.fit(
-        task,
-        FitSets {
-            train: &train,
-            validation: &train,
-        },
-        0,
-        &mut (),
-    ));
+    keep(fit(&options, task, &train, &train));
     policies
 }
 
@@ -204,14 +180,14 @@ fn no_policy_is_above_opt_where_budgets_are_degenerate() {
                 .collect();
             let replayed: Vec<Vec<Rollout>> = optima
                 .iter()
-                .map(|optimum| rollout_hindsight(&problem, *optimum, &episodes).unwrap())
+                .map(|optimum| rollout_hindsight(&*problem, *optimum, &episodes).unwrap())
                 .collect();
             for rollout in replayed.iter().flatten() {
                 let cuts = (rollout.violations, rollout.failures, rollout.projections);
                 assert_eq!(cuts, (0, 0, 0), "{name}, horizon {horizon}");
             }
-            for policy in policies(&task, horizon) {
-                let played = rollout_all(&*problem, &*policy, &episodes).unwrap();
+            for fitted in &policies(&task, horizon) {
+                let played = rollout_all(&*problem, policy(fitted), &episodes).unwrap();
                 for (index, one) in played.iter().enumerate() {
                     let bests = replayed.iter().map(|best| earned(&best[index]));
                     for best in bests.chain([reported[index]]) {
@@ -219,7 +195,7 @@ fn no_policy_is_above_opt_where_budgets_are_degenerate() {
                             let episode = episodes.get(index);
                             faults.push(format!(
                                 "{name}, {} over {horizon} steps: {} is {:.1e} more than {best}, budgets {:?}, contexts {:?}",
-                                policy.name(),
+                                policy(fitted).name(),
                                 earned(one),
                                 earned(one) - best,
                                 episode.budgets(),
@@ -253,7 +229,7 @@ fn replayed(problem: impl SmoothProblem + 'static, context: &[f64], horizon: usi
         budgets.to_vec(),
     )
     .unwrap();
-    let utility = earned(&rollout_hindsight(&task.problem.clone(), &solver, &episodes).unwrap()[0]);
+    let utility = earned(&rollout_hindsight(&*task.problem, &solver, &episodes).unwrap()[0]);
     let reported = -solver.solve(&contexts, budgets).unwrap().cost;
     assert!(
         (utility - reported).abs() <= TOLERANCE * utility.abs().max(1.0),

@@ -1,17 +1,17 @@
 //! Dual mirror descent learns its prices at the rate that theory promises.
 
 use laau_baselines::{
-    DualDescent, DualDescentOptions, DualDescentParameters, Mirror, Optimum, PriceScale, Start, Task, optimum,
+    DualDescent, DualDescentOptions, DualDescentParameters, Mirror, PriceScale, Start, WaterFilling,
 };
 use laau_core::problems::WeightedFairness;
-use laau_core::{Episodes, Policy, Rollout, rollout, rollout_all, rollout_hindsight};
+use laau_core::{Episodes, Policy, Rollout, Task, rollout, rollout_all, rollout_hindsight};
 
-use crate::workload::{fairness, generator, independent};
+use crate::workload::{fairness, fit, generator, independent, number, policy};
 
 /// The mean utility as a fraction of that of OPT.
 fn fraction_of_opt(task: &Task, policy: &dyn Policy, episodes: &Episodes) -> f64 {
-    let best = optimum(Optimum::WaterFilling(WeightedFairness::paper())).unwrap();
-    let best = rollout_hindsight(&task.problem.clone(), &*best, episodes).unwrap();
+    let best = WaterFilling::new(WeightedFairness::paper());
+    let best = rollout_hindsight(&*task.problem, &best, episodes).unwrap();
     let found = rollout_all(&*task.problem, policy, episodes).unwrap();
     let sum = |rollouts: &[Rollout]| rollouts.iter().map(Rollout::utility).sum::<f64>();
     sum(&found) / sum(&best)
@@ -107,29 +107,17 @@ fn tuning_beats_the_cold_start_and_reports_what_it_found() {
             cold_start: true,
             ..tuned
         };
-        let [tuned, cold] = [tuned, cold].map(|options| {
-            options
-                .fit(
-                    &task,
-                    FitSets {
-                        train: &train,
-                        validation: &validation,
-                    },
-                    0,
-                    &mut (),
-                )
-                .unwrap()
-        });
+        let [tuned, cold] = [tuned, cold].map(|options| fit(&options, &task, &train, &validation).unwrap());
         let [warm_fraction, cold_fraction] =
-            [&tuned, &cold].map(|fitted| fraction_of_opt(&task, &*fitted.policy, &test));
+            [&tuned, &cold].map(|fitted| fraction_of_opt(&task, policy(fitted), &test));
         assert!(
             warm_fraction > cold_fraction,
             "{}: {warm_fraction} and {cold_fraction}",
             mirror.name()
         );
-        assert!(tuned.parameters["validation_utility"] >= cold.parameters["validation_utility"]);
+        assert!(number(&tuned, "validation_utility") >= number(&cold, "validation_utility"));
         for name in ["step_size", "eta", "initial_multiplier", "price_scale"] {
-            assert!(tuned.parameters[name] > 0.0, "{name}");
+            assert!(number(&tuned, name) > 0.0, "{name}");
         }
     }
 }

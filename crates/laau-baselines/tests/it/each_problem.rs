@@ -1,4 +1,4 @@
-//! OPT of each problem against clarabel, each written as a conic program of its own.
+//! OPT of each problem against clarabel, each written as a conic program.
 
 use std::sync::Arc;
 

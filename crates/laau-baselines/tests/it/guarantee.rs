@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use laau_baselines::{CrPursuit, CrPursuitOptions, HorizonOptions, Optimum, Ratio, Task, optimum};
+use laau_baselines::{CrPursuit, CrPursuitOptions, HorizonOptimum, HorizonOptions, Ratio};
 use laau_core::problems::WeightedFairness;
-use laau_core::{Episodes, Rollout, rollout_all, rollout_hindsight};
+use laau_core::{Episodes, Rollout, Task, rollout_all, rollout_hindsight};
 use laau_kkt::FairnessLayer;
 use proptest::prelude::*;
 
-use crate::workload::{fairness, generator, independent};
+use crate::workload::{fairness, fit, generator, independent, number};
 
 /// The utility above that of the lower corner.
 fn gain(task: &Task, rollout: &Rollout, contexts: &[f64]) -> f64 {
@@ -24,12 +24,8 @@ fn gain(task: &Task, rollout: &Rollout, contexts: &[f64]) -> f64 {
 /// Plays CR-Pursuit and OPT; returns how many episodes were not cut. On those the guarantee is asserted.
 pub(crate) fn check(task: &Task, ratio: f64, episodes: &Episodes) -> usize {
     let policy = CrPursuit::new(task, ratio).unwrap();
-    let best = optimum(Optimum::Horizon(
-        Arc::clone(&task.problem),
-        HorizonOptions::default(),
-    ))
-    .unwrap();
-    let best = rollout_hindsight(&task.problem.clone(), &*best, episodes).unwrap();
+    let best = HorizonOptimum::new(Arc::clone(&task.problem), HorizonOptions::default()).unwrap();
+    let best = rollout_hindsight(&*task.problem, &best, episodes).unwrap();
     let played = rollout_all(&*task.problem, &policy, episodes).unwrap();
     let mut uncut = 0;
     for ((episode, played), best) in episodes.iter().zip(&played).zip(&best) {
@@ -53,18 +49,8 @@ fn a_feasible_ratio_is_kept_on_every_test_episode() {
     let mut rng = generator(31);
     let train = independent(&*task.problem, &mut rng, (200, 20), (0.2, 0.4));
     let test = independent(&*task.problem, &mut rng, (200, 20), (0.2, 0.4));
-    let fitted = CrPursuitOptions::default()
-        .fit(
-            &task,
-            FitSets {
-                train: &train,
-                validation: &train,
-            },
-            0,
-            &mut (),
-        )
-        .unwrap();
-    let ratio = fitted.parameters["ratio"];
+    let fitted = fit(&CrPursuitOptions::default(), &task, &train, &train).unwrap();
+    let ratio = number(&fitted, "ratio");
     assert!(ratio > 1.0 && ratio < 3.0, "{ratio}");
     assert_eq!(
         check(&task, ratio, &train),
@@ -102,18 +88,8 @@ fn the_worst_case_ratio_is_feasible_on_contexts_in_any_order() {
         ratio: Ratio::WorstCase,
         ..CrPursuitOptions::default()
     };
-    let fitted = options
-        .fit(
-            &task,
-            FitSets {
-                train: &episodes,
-                validation: &episodes,
-            },
-            0,
-            &mut (),
-        )
-        .unwrap();
-    let ratio = fitted.parameters["ratio"];
+    let fitted = fit(&options, &task, &episodes, &episodes).unwrap();
+    let ratio = number(&fitted, "ratio");
     assert!((ratio - ((40.0_f64 * 100.0).ln() + 1.0)).abs() < 1e-9, "{ratio}");
     assert_eq!(check(&task, ratio, &episodes), episodes.len());
     // The ratio of 1 is OPT itself, and no online policy has it.

@@ -1,15 +1,16 @@
 //! CR-Pursuit with several budgets: divide and conquer where they are apart, the plain guarantee where they are not.
 
-use laau_baselines::{CrPursuit, CrPursuitOptions, Ratio, Task};
+use laau_baselines::{CrPursuit, CrPursuitOptions, Ratio};
 use laau_core::problems::{LogUtility, PowerProvisioning, VmAllocation, Wireless};
 use laau_core::{
-    AutoDiff, Dimensions, Episodes, Error, Number, ProblemFunctions, SmoothProblem, Structure, rollout_all,
+    AutoDiff, Dimensions, Episodes, Error, Number, ProblemFunctions, SmoothProblem, Structure, Task,
+    rollout_all,
 };
 use proptest::prelude::*;
 use rand::RngExt;
 
 use crate::guarantee::check;
-use crate::workload::{general, generator, independent, log_utility};
+use crate::workload::{fit, general, generator, independent, log_utility, number};
 
 /// Two inventories: the first serves two actions, the second one.
 fn apart() -> LogUtility {
@@ -70,8 +71,8 @@ fn worst_case(problem: impl SmoothProblem + 'static, train: &Episodes) -> Result
         ratio: Ratio::WorstCase,
         ..CrPursuitOptions::default()
     };
-    let fitted = options.fit(&general(problem), train, train)?;
-    Ok(fitted.parameters["ratio"])
+    let fitted = fit(&options, &general(problem), train, train)?;
+    Ok(number(&fitted, "ratio"))
 }
 
 #[test]
@@ -108,7 +109,7 @@ fn each_inventory_is_pursued_as_if_it_were_alone() {
 
 #[test]
 fn the_worst_case_ratio_of_several_inventories_is_feasible_in_any_order() {
-    // Rising, falling and alternating weights, each inventory in a rhythm of its own, from tight budgets to wide ones.
+    // Rising, falling and alternating weights, each inventory in another rhythm, from tight budgets to wide ones.
     let horizon = 24;
     let task = general(apart());
     let (mut contexts, mut budgets) = (Vec::new(), Vec::new());
@@ -144,18 +145,7 @@ fn a_calibrated_ratio_of_several_inventories_is_the_smallest_that_is_feasible() 
         tolerance: 1e-4,
         ..CrPursuitOptions::default()
     };
-    let ratio = fitted
-        .fit(
-            &task,
-            FitSets {
-                train: &train,
-                validation: &train,
-            },
-            0,
-            &mut (),
-        )
-        .unwrap()
-        .parameters["ratio"];
+    let ratio = number(&fit(&fitted, &task, &train, &train).unwrap(), "ratio");
     assert!(ratio > 1.01 && ratio < 4.0, "{ratio}");
     assert_eq!(check(&task, ratio, &train), train.len());
     assert!(check(&task, 1.0 + (ratio - 1.0) * 0.98, &train) < train.len());
@@ -181,7 +171,7 @@ fn no_worst_case_ratio_is_claimed_for_budgets_that_are_connected() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 70, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Inventories apart and connected: whoever is never cut earns the optimum over the ratio.
+    /// Inventories apart and connected: an episode that is never cut earns the optimum over the ratio.
     #[test]
     fn the_guarantee_holds_with_several_budgets(
         seed in any::<u64>(),

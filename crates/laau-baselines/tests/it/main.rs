@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a helper of a test may panic, like the test")]
 
 mod average;
+mod comparison;
 mod cone;
 mod degenerate;
 mod descent;

@@ -1,12 +1,10 @@
 //! Policies that use the history of an episode read every context once.
 
-use laau_baselines::{
-    CeOptions, CertaintyEquivalent, DpOptions, Fitted, Memory, Prediction, Predictor, Task,
-};
-use laau_core::{Multiplier, Observation, Policy, Query, Solutions, StepSolver};
+use laau_baselines::{CeOptions, CertaintyEquivalent, DpOptions, Memory, Prediction, Predictor, Resolve};
+use laau_core::{Fitted, Multiplier, Observation, Policy, Query, Solutions, StepSolver, Task};
 
 use crate::strong::cloud;
-use crate::workload::{fairness, general, generator, independent, log_utility};
+use crate::workload::{fairness, fit, general, generator, independent, log_utility, policy};
 
 /// The actions of a policy on the contexts, with half of the budget left at every step. If `spoiled`, the contexts
 /// of the steps before are not numbers any more: who reads them again cannot go on as before.
@@ -37,12 +35,12 @@ fn play(task: &Task, policy: &dyn Policy, contexts: &[f64], spoiled: bool) -> Ve
 }
 
 fn assert_read_once(task: &Task, fitted: &Fitted, contexts: &[f64]) {
-    let [whole, spoiled] = [false, true].map(|spoiled| play(task, &*fitted.policy, contexts, spoiled));
+    let [whole, spoiled] = [false, true].map(|spoiled| play(task, policy(fitted), contexts, spoiled));
     assert_eq!(
         whole,
         spoiled,
         "{}: {:?}",
-        fitted.policy.name(),
+        policy(fitted).name(),
         fitted.parameters
     );
 }
@@ -56,17 +54,7 @@ fn the_resolve_and_the_dynamic_program_do_not_read_a_context_twice() {
             prediction,
             ..CeOptions::default()
         };
-        let fitted = options
-            .fit(
-                &task,
-                FitSets {
-                    train: &train,
-                    validation: &train,
-                },
-                0,
-                &mut (),
-            )
-            .unwrap();
+        let fitted = fit(&options, &task, &train, &train).unwrap();
         assert_read_once(&task, &fitted, train.get(0).contexts());
     }
     for memory in [Memory::Independent, Memory::Markov, Memory::RunningMean] {
@@ -74,32 +62,12 @@ fn the_resolve_and_the_dynamic_program_do_not_read_a_context_twice() {
             memory,
             ..DpOptions::default()
         };
-        let fitted = options
-            .fit(
-                &task,
-                FitSets {
-                    train: &train,
-                    validation: &train,
-                },
-                0,
-                &mut (),
-            )
-            .unwrap();
+        let fitted = fit(&options, &task, &train, &train).unwrap();
         assert_read_once(&task, &fitted, train.get(0).contexts());
     }
     let task = general(log_utility());
     let train = independent(&*task.problem, &mut generator(42), (10, 8), (0.1, 0.5));
-    let fitted = CeOptions::default()
-        .fit(
-            &task,
-            FitSets {
-                train: &train,
-                validation: &train,
-            },
-            0,
-            &mut (),
-        )
-        .unwrap();
+    let fitted = fit(&CeOptions::default(), &task, &train, &train).unwrap();
     assert_read_once(&task, &fitted, train.get(0).contexts());
 }
 
@@ -112,8 +80,8 @@ fn the_running_statistics_give_the_price_of_the_whole_history_to_the_bit() {
         Predictor::regression(&train, true, 1e-4),
         Predictor::regression(&train, false, 1e-4),
     ] {
-        let price = CertaintyEquivalent::new(&task, predictor).unwrap();
-        let policy = price.clone().into_policy(&task).unwrap();
+        let price = CertaintyEquivalent::new(&task, predictor.clone()).unwrap();
+        let policy = Resolve::new(&task, predictor).unwrap();
         let contexts = train.get(1).contexts();
         let played = play(&task, &policy, contexts, false);
         let mut solution = Solutions::new(task.problem.dimensions(), 1);

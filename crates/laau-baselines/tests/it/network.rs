@@ -1,9 +1,10 @@
 //! The end-to-end network, trained both ways.
 
 use laau_baselines::{EqualOptions, Phase, RlOptions};
+use laau_core::{Fit, FitSets, Policy, rollout_all};
 
 use crate::strong::cloud;
-use crate::workload::{fairness, generator};
+use crate::workload::{fairness, fit, generator, policy};
 
 fn quick(options: &RlOptions, epochs: usize) -> RlOptions {
     let schedule = vec![Phase {
@@ -23,34 +24,14 @@ fn both_ways_of_training_learn_to_beat_equal_shares() {
     let train = cloud(&mut rng, 300, 10, false);
     let validation = cloud(&mut rng, 100, 10, false);
     let test = cloud(&mut rng, 300, 10, false);
-    let utility = |policy: &dyn laau_core::Policy| task.mean_utility(policy, &test).unwrap();
-    let equal = EqualOptions::default()
-        .fit(
-            &task,
-            FitSets {
-                train: &train,
-                validation: &validation,
-            },
-            0,
-            &mut (),
-        )
-        .unwrap();
-    let equal = utility(&*equal.policy);
+    let utility = |policy: &dyn Policy| task.mean_utility(policy, &test).unwrap();
+    let equal = fit(&EqualOptions::default(), &task, &train, &validation).unwrap();
+    let equal = utility(policy(&equal));
     for (options, epochs) in [(RlOptions::default(), 20), (RlOptions::model_free(), 20)] {
         let options = quick(&options, epochs);
-        let fitted = options
-            .fit(
-                &task,
-                FitSets {
-                    train: &train,
-                    validation: &validation,
-                },
-                0,
-                &mut (),
-            )
-            .unwrap();
-        let learned = utility(&*fitted.policy);
-        assert_eq!(fitted.policy.name(), options.name());
+        let fitted = fit(&options, &task, &train, &validation).unwrap();
+        let learned = utility(policy(&fitted));
+        assert_eq!(policy(&fitted).name(), options.name());
         assert!(
             learned > equal * 1.04,
             "{}: {learned} against {equal}",
@@ -65,22 +46,12 @@ fn a_seed_decides_everything() {
     let episodes = cloud(&mut generator(12), 40, 6, true);
     for options in [RlOptions::default(), RlOptions::model_free()] {
         let run = |seed| {
-            let options = RlOptions {
-                seed,
-                ..quick(&options, 3)
+            let sets = FitSets {
+                train: &episodes,
+                validation: &episodes,
             };
-            let fitted = options
-                .fit(
-                    &task,
-                    FitSets {
-                        train: &episodes,
-                        validation: &episodes,
-                    },
-                    0,
-                    &mut (),
-                )
-                .unwrap();
-            laau_core::rollout_all(&*task.problem, &*fitted.policy, &episodes).unwrap()
+            let fitted = quick(&options, 3).fit(&task, sets, seed, &mut ()).unwrap();
+            rollout_all(&*task.problem, policy(&fitted), &episodes).unwrap()
         };
         assert!(run(1) == run(1));
         assert!(run(1) != run(2));
@@ -92,18 +63,7 @@ fn bad_options_are_refused_with_a_word() {
     let task = fairness();
     let episodes = cloud(&mut generator(13), 4, 3, true);
     let check = |options: RlOptions, expected: &str| {
-        let error = options
-            .fit(
-                &task,
-                FitSets {
-                    train: &episodes,
-                    validation: &episodes,
-                },
-                0,
-                &mut (),
-            )
-            .err()
-            .unwrap();
+        let error = fit(&options, &task, &episodes, &episodes).err().unwrap();
         assert_eq!(error.to_string(), format!("policy `rl`: {expected}"));
     };
     check(

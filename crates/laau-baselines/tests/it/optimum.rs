@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use laau_baselines::{HorizonOptimum, HorizonOptions, Optimum, WaterFilling, optimum};
+use laau_baselines::{HorizonOptimum, HorizonOptions, WaterFilling};
 use laau_core::problems::{LogUtility, WeightedFairness};
 use laau_core::{
-    AutoDiff, Dimensions, Episode, Hindsight, Number, Problem, ProblemFunctions, Rollout, SmoothProblem,
-    replay, rollout,
+    AutoDiff, Dimensions, Episode, Hindsight, Number, Problem, ProblemFunctions, Replay, Rollout,
+    SmoothProblem, rollout,
 };
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -22,8 +22,7 @@ pub(crate) fn played(
 ) -> Rollout {
     let mut plan = vec![0.0; episode.horizon() * problem.dimensions().actions];
     hindsight.plan(episode, &mut plan).unwrap();
-    let plain: Arc<dyn Problem> = Arc::<dyn SmoothProblem>::clone(problem);
-    let policy = replay(hindsight.name(), plan.clone(), plain);
+    let policy = Replay::new(hindsight.name(), plan.clone(), &**problem);
     let result = rollout(&**problem, &policy, episode).unwrap();
     assert_eq!(
         (result.violations, result.failures, result.projections),
@@ -71,14 +70,10 @@ fn water_filling_and_the_interior_point_equal_clarabel_on_fairness() {
         let episode = Episode::new(&contexts, 1, std::slice::from_ref(&budget)).unwrap();
         let shared: Arc<dyn SmoothProblem> = Arc::new(problem.clone());
 
-        let exact = played(
-            &shared,
-            &*optimum(Optimum::WaterFilling(problem)).unwrap(),
-            &episode,
-        );
+        let exact = played(&shared, &WaterFilling::new(problem), &episode);
         let iterated = played(
             &shared,
-            &*optimum(Optimum::Horizon(Arc::clone(&shared), HorizonOptions::default())).unwrap(),
+            &HorizonOptimum::new(Arc::clone(&shared), HorizonOptions::default()).unwrap(),
             &episode,
         );
         let truth = ConicProgram {

@@ -4,25 +4,25 @@ use std::sync::Arc;
 
 use laau_baselines::{
     AvgLtOptions, CeOptions, CrPursuitOptions, DpOptions, DualDescent, DualDescentOptions,
-    DualDescentParameters, EqualOptions, Fitted, HorizonOptions, Memory, Mirror, Optimum, Phase, Prediction,
-    Ratio, RlOptions, Task, optimum,
+    DualDescentParameters, EqualOptions, HorizonOptimum, HorizonOptions, Memory, Mirror, Phase, Prediction,
+    Ratio, RlOptions, WaterFilling,
 };
 use laau_core::problems::{PowerProvisioning, Trading, VmAllocation, WeightedFairness, Wireless};
 use laau_core::{
-    Episode, Episodes, Hindsight, Problem, Rollout, conformance, rollout_all, rollout_hindsight,
+    Episode, Episodes, Fitted, Hindsight, Problem, Rollout, Task, conformance, rollout_all, rollout_hindsight,
 };
 use proptest::prelude::*;
 use rand::RngExt;
 
 use crate::inventories::proportional;
-use crate::workload::{fairness, general, generator, independent, log_utility};
+use crate::workload::{fairness, fit, general, generator, independent, log_utility, policy};
 
 /// Every policy that applies to a task, fitted on the same episodes. New policies are added here.
 fn all_policies(task: &Task, train: &Episodes, validation: &Episodes) -> Vec<Fitted> {
     let mirrors = [Mirror::Euclidean, Mirror::Entropic];
     let mut fitted = vec![
-        EqualOptions::default().fit(task, FitSets { train, validation }, 0, &mut ()),
-        AvgLtOptions::default().fit(task, FitSets { train, validation }, 0, &mut ()),
+        fit(&EqualOptions::default(), task, train, validation),
+        fit(&AvgLtOptions::default(), task, train, validation),
     ];
     for mirror in mirrors {
         // A coarse grid: enough to be sound, and quick.
@@ -38,8 +38,8 @@ fn all_policies(task: &Task, train: &Episodes, validation: &Episodes) -> Vec<Fit
             cold_start: true,
             ..options
         };
-        fitted.push(options.fit(task, FitSets { train, validation }, 0, &mut ()));
-        fitted.push(cold.fit(task, FitSets { train, validation }, 0, &mut ()));
+        fitted.push(fit(&options, task, train, validation));
+        fitted.push(fit(&cold, task, train, validation));
         let untuned = DualDescent::new(task, mirror, DualDescentParameters::default());
         fitted.push(untuned.map(Fitted::new));
     }
@@ -49,7 +49,7 @@ fn all_policies(task: &Task, train: &Episodes, validation: &Episodes) -> Vec<Fit
             ratio,
             tolerance: 5e-3,
         };
-        fitted.push(options.fit(task, FitSets { train, validation }, 0, &mut ()));
+        fitted.push(fit(&options, task, train, validation));
     }
     for prediction in [
         Prediction::Prior,
@@ -61,7 +61,7 @@ fn all_policies(task: &Task, train: &Episodes, validation: &Episodes) -> Vec<Fit
             prediction,
             ridges: vec![1e-3],
         };
-        fitted.push(options.fit(task, FitSets { train, validation }, 0, &mut ()));
+        fitted.push(fit(&options, task, train, validation));
     }
     for memory in [
         Memory::Independent,
@@ -75,14 +75,14 @@ fn all_policies(task: &Task, train: &Episodes, validation: &Episodes) -> Vec<Fit
             states: 4,
             points: 24,
         };
-        fitted.push(options.fit(task, FitSets { train, validation }, 0, &mut ()));
+        fitted.push(fit(&options, task, train, validation));
     }
     for options in [RlOptions::default(), RlOptions::model_free()] {
         let schedule = vec![Phase {
             epochs: 3,
             learning_rate: 5e-3,
         }];
-        fitted.push(RlOptions { schedule, ..options }.fit(task, FitSets { train, validation }, 0, &mut ()));
+        fitted.push(fit(&RlOptions { schedule, ..options }, task, train, validation));
     }
     fitted
         .into_iter()
@@ -98,7 +98,7 @@ struct Case {
 }
 
 fn all_cases() -> Vec<Case> {
-    let exact = optimum(Optimum::WaterFilling(WeightedFairness::paper())).unwrap();
+    let exact = Box::new(WaterFilling::new(WeightedFairness::paper()));
     let mut fair = Case::new(fairness());
     fair.optima.push(exact);
     vec![
@@ -114,9 +114,9 @@ fn all_cases() -> Vec<Case> {
 
 impl Case {
     fn new(task: Task) -> Self {
-        let horizon = Optimum::Horizon(Arc::clone(&task.problem), HorizonOptions::default());
+        let horizon = HorizonOptimum::new(Arc::clone(&task.problem), HorizonOptions::default()).unwrap();
         Self {
-            optima: vec![optimum(horizon).unwrap()],
+            optima: vec![Box::new(horizon)],
             task,
         }
     }
@@ -134,7 +134,7 @@ fn fitted(task: &Task, horizon: usize) -> Vec<Fitted> {
 fn assert_sound(case: &Case, policies: &[Fitted], episodes: &Episodes, what: &str) {
     let problem = case.task.problem.clone();
     let optima = case.optima.iter().map(|optimum| {
-        let best = rollout_hindsight(&problem, &**optimum, episodes).unwrap();
+        let best = rollout_hindsight(&*problem, &**optimum, episodes).unwrap();
         for rollout in &best {
             let faults = (rollout.violations, rollout.failures, rollout.projections);
             assert_eq!(faults, (0, 0, 0), "opt on {what}");
@@ -144,8 +144,8 @@ fn assert_sound(case: &Case, policies: &[Fitted], episodes: &Episodes, what: &st
     let optima: Vec<Vec<Rollout>> = optima.collect();
     let mut faults: Vec<String> = Vec::new();
     for fitted in policies {
-        let name = fitted.policy.name();
-        let rollouts = rollout_all(&*problem, &*fitted.policy, episodes).unwrap();
+        let name = policy(fitted).name();
+        let rollouts = rollout_all(&*problem, policy(fitted), episodes).unwrap();
         for (index, one) in rollouts.iter().enumerate() {
             if (one.violations, one.failures) != (0, 0) {
                 faults.push(format!(
@@ -234,7 +234,7 @@ fn every_policy_passes_the_conformance_suite() {
     for Case { task, .. } in all_cases() {
         let episodes = independent(&*task.problem, &mut generator(8), (4, 10), (0.05, 0.8));
         for fitted in fitted(&task, 10) {
-            conformance::policy(&*task.problem, &*fitted.policy, &episodes);
+            conformance::policy(&*task.problem, policy(&fitted), &episodes);
         }
     }
 }
@@ -244,8 +244,8 @@ fn fitting_twice_finds_the_same_to_the_bit() {
     for Case { task, .. } in all_cases() {
         let (first, second) = (fitted(&task, 6), fitted(&task, 6));
         for (a, b) in first.iter().zip(&second) {
-            assert_eq!(a.policy.name(), b.policy.name());
-            assert_eq!(a.parameters, b.parameters, "{}", a.policy.name());
+            assert_eq!(policy(a).name(), policy(b).name());
+            assert_eq!(a.parameters, b.parameters, "{}", policy(a).name());
         }
     }
 }

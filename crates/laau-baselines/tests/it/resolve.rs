@@ -1,13 +1,13 @@
 //! The certainty-equivalent price and the pursuit, for problems without a closed form.
 
 use laau_baselines::{
-    CeOptions, CertaintyEquivalent, CrPursuit, CrPursuitOptions, Prediction, Predictor, Ratio, Task,
+    CeOptions, CertaintyEquivalent, CrPursuit, CrPursuitOptions, Prediction, Predictor, Ratio,
 };
 use laau_core::problems::LogUtility;
-use laau_core::{Multiplier, Observation, Query, Solutions, StepSolver, conformance, rollout_all};
+use laau_core::{Multiplier, Observation, Query, Solutions, StepSolver, Task, conformance, rollout_all};
 use rand::RngExt;
 
-use crate::workload::{fairness, general, generator, independent, log_utility};
+use crate::workload::{fairness, fit, general, generator, independent, log_utility, number, policy};
 
 /// Weighted fairness under a name that has no closed form here.
 fn disguised() -> Task {
@@ -26,18 +26,8 @@ fn the_general_price_and_pursuit_equal_their_closed_forms() {
             ..CeOptions::default()
         };
         let [a, b] = [&closed, &open].map(|task| {
-            let fitted = options
-                .fit(
-                    task,
-                    FitSets {
-                        train: &train,
-                        validation: &train,
-                    },
-                    0,
-                    &mut (),
-                )
-                .unwrap();
-            rollout_all(&*task.problem, &*fitted.policy, &test).unwrap()
+            let fitted = fit(&options, task, &train, &train).unwrap();
+            rollout_all(&*task.problem, policy(&fitted), &test).unwrap()
         });
         assert_same(&a, &b, 1e-6);
     }
@@ -47,18 +37,10 @@ fn the_general_price_and_pursuit_equal_their_closed_forms() {
     });
     assert_same(&a, &b, 1e-5);
     let [a, b] = [&closed, &open].map(|task| {
-        CrPursuitOptions::default()
-            .fit(
-                task,
-                FitSets {
-                    train: &train,
-                    validation: &train,
-                },
-                0,
-                &mut (),
-            )
-            .unwrap()
-            .parameters["ratio"]
+        number(
+            &fit(&CrPursuitOptions::default(), task, &train, &train).unwrap(),
+            "ratio",
+        )
     });
     assert!((a - b).abs() < 1e-4, "calibrated ratios {a} and {b}");
 }
@@ -147,36 +129,15 @@ fn the_pursuit_of_one_budget_keeps_its_guarantee_with_several_actions() {
     let mut rng = generator(9);
     let train = independent(&*task.problem, &mut rng, (12, 8), (0.05, 0.5));
     let test = independent(&*task.problem, &mut rng, (12, 8), (0.05, 0.5));
-    let fitted = CrPursuitOptions::default()
-        .fit(
-            &task,
-            FitSets {
-                train: &train,
-                validation: &train,
-            },
-            0,
-            &mut (),
-        )
-        .unwrap();
-    let ratio = fitted.parameters["ratio"];
+    let fitted = fit(&CrPursuitOptions::default(), &task, &train, &train).unwrap();
+    let ratio = number(&fitted, "ratio");
     assert_eq!(crate::guarantee::check(&task, ratio, &train), train.len());
     assert!(crate::guarantee::check(&task, ratio, &test) > 0);
     let worst = CrPursuitOptions {
         ratio: Ratio::WorstCase,
         ..CrPursuitOptions::default()
     };
-    let worst = worst
-        .fit(
-            &task,
-            FitSets {
-                train: &train,
-                validation: &train,
-            },
-            0,
-            &mut (),
-        )
-        .unwrap()
-        .parameters["ratio"];
+    let worst = number(&fit(&worst, &task, &train, &train).unwrap(), "ratio");
     assert!(worst > ratio);
     assert_eq!(crate::guarantee::check(&task, worst, &train), train.len());
 }

@@ -1,13 +1,13 @@
 //! One action and one budget: what every rival plays is known, and stays.
 
 use laau_baselines::{
-    AvgLtOptions, CeOptions, CrPursuitOptions, DpOptions, DualDescentOptions, EqualOptions, Fitted, Mirror,
-    Phase, RlOptions,
+    AvgLtOptions, CeOptions, CrPursuitOptions, DpOptions, DualDescentOptions, EqualOptions, Mirror, Phase,
+    RlOptions,
 };
 use laau_core::problems::Trading;
-use laau_core::{Error, Rollout, rollout_all};
+use laau_core::{Error, Fitted, Rollout, rollout_all};
 
-use crate::workload::{fairness, general, generator, independent};
+use crate::workload::{fairness, fit, general, generator, independent, policy};
 
 /// Mean utility per step and the number of projections of every rival, in the order of the list below.
 fn check(task: &laau_core::Task, expected: &[(&str, f64, usize)]) {
@@ -31,91 +31,20 @@ fn check(task: &laau_core::Task, expected: &[(&str, f64, usize)]) {
         ..RlOptions::model_free()
     };
     let fits: [Result<Fitted, Error>; 9] = [
-        EqualOptions::default().fit(
-            task,
-            FitSets {
-                train: &train,
-                validation: &train,
-            },
-            0,
-            &mut (),
-        ),
-        AvgLtOptions::default().fit(
-            task,
-            FitSets {
-                train: &train,
-                validation: &train,
-            },
-            0,
-            &mut (),
-        ),
-        descent(Mirror::Euclidean).fit(
-            task,
-            FitSets {
-                train: &train,
-                validation: &train,
-            },
-            0,
-            &mut (),
-        ),
-        descent(Mirror::Entropic).fit(
-            task,
-            FitSets {
-                train: &train,
-                validation: &train,
-            },
-            0,
-            &mut (),
-        ),
-        CrPursuitOptions::default().fit(
-            task,
-            FitSets {
-                train: &train,
-                validation: &train,
-            },
-            0,
-            &mut (),
-        ),
-        CeOptions::default().fit(
-            task,
-            FitSets {
-                train: &train,
-                validation: &train,
-            },
-            0,
-            &mut (),
-        ),
-        DpOptions::default().fit(
-            task,
-            FitSets {
-                train: &train,
-                validation: &train,
-            },
-            0,
-            &mut (),
-        ),
-        trained.fit(
-            task,
-            FitSets {
-                train: &train,
-                validation: &train,
-            },
-            0,
-            &mut (),
-        ),
-        model_free.fit(
-            task,
-            FitSets {
-                train: &train,
-                validation: &train,
-            },
-            0,
-            &mut (),
-        ),
+        fit(&EqualOptions::default(), task, &train, &train),
+        fit(&AvgLtOptions::default(), task, &train, &train),
+        fit(&descent(Mirror::Euclidean), task, &train, &train),
+        fit(&descent(Mirror::Entropic), task, &train, &train),
+        fit(&CrPursuitOptions::default(), task, &train, &train),
+        fit(&CeOptions::default(), task, &train, &train),
+        fit(&DpOptions::default(), task, &train, &train),
+        fit(&trained, task, &train, &train),
+        fit(&model_free, task, &train, &train),
     ];
     for (fit, (name, utility, projections)) in fits.into_iter().zip(expected) {
-        let policy = fit.unwrap().policy;
-        let rollouts = rollout_all(&*task.problem, &*policy, &test).unwrap();
+        let fitted = fit.unwrap();
+        let policy = policy(&fitted);
+        let rollouts = rollout_all(&*task.problem, policy, &test).unwrap();
         let found = rollouts.iter().map(Rollout::utility).sum::<f64>() / rollouts.len() as f64;
         let cut: usize = rollouts.iter().map(|rollout| rollout.projections).sum();
         assert_eq!((policy.name(), cut), (*name, *projections));

@@ -1,19 +1,19 @@
 //! Several budgets: what cannot be paid is decided by the layer or the nearest action, never by the line to the lower corner.
 
 use laau_baselines::{
-    AvgLtOptions, DualDescent, DualDescentParameters, EndToEnd, Mirror, PriceScale, RlOptions, RlParameters,
-    Start, Task, avg_lt,
+    AvgLt, AvgLtOptions, DualDescent, DualDescentParameters, EndToEnd, Mirror, PriceScale, RlOptions,
+    RlParameters, Start,
 };
 use laau_core::problems::LogUtility;
 use laau_core::{
-    Differentiate, Observation, Policy, Query, Rollout, Solutions, StepSolver, rollout, rollout_all,
+    Differentiate, Observation, Policy, Query, Rollout, Solutions, StepSolver, Task, rollout, rollout_all,
 };
 use rand::RngExt;
 
-use crate::workload::{general, generator, independent, log_utility};
+use crate::workload::{fit, general, generator, independent, log_utility};
 
 /// The layer's own answer.
-fn layer(task: &Task, context: &[f64], multiplier: &[f64], remaining: &[f64]) -> Vec<f64> {
+fn layer(task: &Task, context: &[f64], multiplier: &[f64], available: &[f64]) -> Vec<f64> {
     let mut solution = Solutions::new(task.problem.dimensions(), 1);
     let query = Query {
         context,
@@ -25,7 +25,7 @@ fn layer(task: &Task, context: &[f64], multiplier: &[f64], remaining: &[f64]) ->
     solution.row(0).action.to_vec()
 }
 
-/// Two actions, each with a budget of its own.
+/// Two actions with separate budgets.
 fn apart() -> Task {
     general(LogUtility::new(2, 2, vec![1.0, 0.0, 0.0, 1.0], 0.1, 10.0).unwrap())
 }
@@ -51,7 +51,7 @@ fn avg_lt_plays_the_layer_at_its_price() {
     let price = AvgLtOptions::default()
         .average_multiplier(&task, &episodes)
         .unwrap();
-    let policy = avg_lt(&task, price.clone()).unwrap();
+    let policy = AvgLt::new(&task, price.clone()).unwrap();
     let (mut agent, mut action) = (policy.begin(), [0.0; 3]);
     for step in 0..20 {
         let contexts = episodes.get(step).context(0).to_vec();
@@ -70,7 +70,7 @@ fn avg_lt_plays_the_layer_at_its_price() {
 #[test]
 fn an_exhausted_budget_does_not_cost_avg_lt_the_others() {
     let task = apart();
-    let policy = avg_lt(&task, vec![0.2, 0.2]).unwrap();
+    let policy = AvgLt::new(&task, vec![0.2, 0.2]).unwrap();
     let mut action = [0.0; 2];
     let observation = pressed(&[1.0, 1.0], &[0.1, 20.0]);
     policy.begin().decide(&observation, &mut action).unwrap();
@@ -226,18 +226,10 @@ fn no_payable_action_is_nearer_to_what_a_network_wants() {
 fn a_network_of_several_actions_asks_for_a_projector_that_fits() {
     let complete = general(log_utility());
     let without = Task::new(complete.problem.clone(), complete.solver.clone());
-    let expected = "policy `rl`: expected a projector for 3 actions (`Task::with_projector`), found none";
+    let expected = "expected a projector for 3 actions (`Task::with_projector`), found none";
     assert_eq!(wants(&without, &[1.0; 3]).err().unwrap().to_string(), expected);
     let episodes = independent(&*complete.problem, &mut generator(33), (2, 3), (0.1, 0.3));
-    let unfitted = RlOptions::default().fit(
-        &without,
-        FitSets {
-            train: &episodes,
-            validation: &episodes,
-        },
-        0,
-        &mut (),
-    );
+    let unfitted = fit(&RlOptions::default(), &without, &episodes, &episodes);
     assert_eq!(unfitted.err().unwrap().to_string(), expected);
 
     // The layer itself is no projector: its context has no target.

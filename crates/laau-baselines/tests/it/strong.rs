@@ -1,13 +1,12 @@
 //! The policies that are hard to beat, against each other.
 
 use laau_baselines::{
-    AvgLtOptions, CeOptions, CrPursuitOptions, DpOptions, DualDescentOptions, EqualOptions, Fitted,
-    HorizonOptions, Memory, Mirror, Optimum, Prediction, optimum,
+    AvgLtOptions, CeOptions, CrPursuitOptions, DpOptions, DualDescentOptions, EqualOptions, Memory, Mirror,
+    OptOptions, Prediction,
 };
-use laau_core::{Episodes, PolicyReport, rollout_all, rollout_hindsight};
+use laau_core::{Comparison, Episodes, Fit, PolicyReport, Sets};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
-use std::sync::Arc;
 
 use crate::workload::{fairness, generator};
 
@@ -32,61 +31,57 @@ pub(crate) fn cloud(rng: &mut ChaCha8Rng, count: usize, horizon: usize, consecut
 }
 
 /// The utility of each policy over that of OPT.
-fn fractions(
-    consecutive: bool,
-    policies: impl Fn(&Episodes, &Episodes) -> Vec<Fitted>,
-) -> Vec<(String, f64)> {
+fn fractions(consecutive: bool, policies: Vec<(&'static str, Box<dyn Fit>)>) -> Vec<(&'static str, f64)> {
     let task = fairness();
     let mut rng = generator(2026);
-    let train = cloud(&mut rng, 1000, 20, consecutive);
-    let validation = cloud(&mut rng, 300, 20, consecutive);
-    let test = cloud(&mut rng, 1000, 20, consecutive);
-    let best = optimum(Optimum::Horizon(
-        Arc::clone(&task.problem),
-        HorizonOptions::default(),
-    ))
-    .unwrap();
-    let best = rollout_hindsight(&task.problem.clone(), &*best, &test).unwrap();
-    policies(&train, &validation)
-        .into_iter()
-        .map(|fitted| {
-            let rollouts = rollout_all(&*task.problem, &*fitted.policy, &test).unwrap();
-            let report = PolicyReport::new(fitted.policy.name(), &rollouts, &test, Some(&best));
-            assert_eq!((report.violations, report.failures), (0, 0));
-            (report.name, report.fraction_of_opt.unwrap())
-        })
-        .collect()
+    let sets = Sets {
+        train: cloud(&mut rng, 1000, 20, consecutive),
+        validation: cloud(&mut rng, 300, 20, consecutive),
+        test: cloud(&mut rng, 1000, 20, consecutive),
+    };
+    let names: Vec<_> = policies.iter().map(|(name, _)| *name).collect();
+    let mut comparison = Comparison::new(&task, &sets).relative_to(OptOptions::default());
+    for (index, (_, fit)) in policies.into_iter().enumerate() {
+        comparison = comparison.with(index.to_string(), fit);
+    }
+    let report = comparison.run().unwrap();
+    let fraction = |(name, policy): (_, &PolicyReport)| {
+        assert_eq!((policy.violations, policy.failures), (0, 0));
+        (name, policy.fraction_of_opt.unwrap())
+    };
+    names.into_iter().zip(&report.policies).map(fraction).collect()
 }
 
-/// The fraction of the best policy of a name.
-fn best_of(fractions: &[(String, f64)], name: &str) -> f64 {
-    let named = fractions.iter().filter(|(policy, _)| policy == name);
-    named
-        .map(|(_, fraction)| *fraction)
-        .fold(f64::NEG_INFINITY, f64::max)
+fn ce(prediction: Prediction) -> Box<dyn Fit> {
+    Box::new(CeOptions {
+        prediction,
+        ..CeOptions::default()
+    })
+}
+
+fn dp(memory: Memory) -> Box<dyn Fit> {
+    Box::new(DpOptions {
+        memory,
+        ..DpOptions::default()
+    })
 }
 
 #[test]
 fn on_independent_contexts_the_dynamic_program_is_within_a_tenth_of_a_point_of_the_best() {
-    let task = fairness();
-    let fractions = fractions(false, |train, validation| {
-        let mut all = vec![
-            EqualOptions::default().fit(&task, FitSets { train, validation }, 0, &mut ()),
-            AvgLtOptions::default().fit(&task, FitSets { train, validation }, 0, &mut ()),
-            DualDescentOptions::new(Mirror::Euclidean).fit(&task, FitSets { train, validation }, 0, &mut ()),
-            DualDescentOptions::new(Mirror::Entropic).fit(&task, FitSets { train, validation }, 0, &mut ()),
-            CrPursuitOptions::default().fit(&task, FitSets { train, validation }, 0, &mut ()),
-            CeOptions::default().fit(&task, FitSets { train, validation }, 0, &mut ()),
-        ];
-        for memory in [Memory::Independent, Memory::Markov, Memory::RunningMean] {
-            let options = DpOptions {
-                memory,
-                ..DpOptions::default()
-            };
-            all.push(options.fit(&task, FitSets { train, validation }, 0, &mut ()));
-        }
-        all.into_iter().collect::<Result<_, _>>().unwrap()
-    });
+    let fractions = fractions(
+        false,
+        vec![
+            ("equal", Box::new(EqualOptions::default())),
+            ("avg-lt", Box::new(AvgLtOptions::default())),
+            ("dgd", Box::new(DualDescentOptions::new(Mirror::Euclidean))),
+            ("mw", Box::new(DualDescentOptions::new(Mirror::Entropic))),
+            ("cr-pursuit", Box::new(CrPursuitOptions::default())),
+            ("ce", Box::new(CeOptions::default())),
+            ("dp", dp(Memory::Independent)),
+            ("dp", dp(Memory::Markov)),
+            ("dp", dp(Memory::RunningMean)),
+        ],
+    );
     let best = fractions
         .iter()
         .map(|(_, fraction)| *fraction)
@@ -94,49 +89,27 @@ fn on_independent_contexts_the_dynamic_program_is_within_a_tenth_of_a_point_of_t
     assert!(best > 0.98 && best < 1.0, "{fractions:?}");
     // Each memory holds by itself, not only the one that validation would choose.
     for (name, fraction) in &fractions {
-        if name == "dp" {
-            assert!(*fraction >= best - 0.001, "{fractions:?}");
-        }
-    }
-    for (name, fraction) in &fractions {
-        if !["dp", "ce"].contains(&name.as_str()) {
-            assert!(*fraction < best - 0.003, "{fractions:?}");
+        match *name {
+            "dp" => assert!(*fraction >= best - 0.001, "{fractions:?}"),
+            "ce" => {}
+            _ => assert!(*fraction < best - 0.003, "{fractions:?}"),
         }
     }
 }
 
 #[test]
 fn where_levels_differ_history_is_worth_a_lot_to_both() {
-    let task = fairness();
-    let fractions = fractions(true, |train, validation| {
-        let ce = |prediction| {
-            let options = CeOptions {
-                prediction,
-                ..CeOptions::default()
-            };
-            options
-                .fit(&task, FitSets { train, validation }, 0, &mut ())
-                .unwrap()
-        };
-        let dp = |memory| {
-            let options = DpOptions {
-                memory,
-                ..DpOptions::default()
-            };
-            options
-                .fit(&task, FitSets { train, validation }, 0, &mut ())
-                .unwrap()
-        };
+    let fractions = fractions(
+        true,
         vec![
-            ce(Prediction::Prior),
-            ce(Prediction::Best),
-            dp(Memory::Independent),
-            dp(Memory::Best),
-        ]
-    });
-    let only = |index: usize| fractions[index].1;
-    assert!(only(1) > only(0) + 0.05, "{fractions:?}");
-    assert!(only(3) > only(2) + 0.05, "{fractions:?}");
-    assert!(best_of(&fractions, "ce") > 0.99, "{fractions:?}");
-    assert!(best_of(&fractions, "dp") > 0.99, "{fractions:?}");
+            ("ce", ce(Prediction::Prior)),
+            ("ce", ce(Prediction::Best)),
+            ("dp", dp(Memory::Independent)),
+            ("dp", dp(Memory::Best)),
+        ],
+    );
+    for pair in fractions.chunks_exact(2) {
+        assert!(pair[1].1 > pair[0].1 + 0.05, "{fractions:?}");
+        assert!(pair[1].1 > 0.99, "{fractions:?}");
+    }
 }

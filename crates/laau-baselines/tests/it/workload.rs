@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use laau_core::Task;
 use laau_core::problems::{LogUtility, WeightedFairness};
-use laau_core::{Episodes, Nearest, Problem, SmoothProblem};
+use laau_core::{
+    Episodes, Error, Fit, FitSets, Fitted, Nearest, Parameter, Player, Policy, Problem, SmoothProblem, Task,
+};
 use laau_kkt::{FairnessLayer, InteriorPoint, Options};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -33,6 +34,32 @@ pub(crate) fn general(problem: impl SmoothProblem + 'static) -> Task {
 /// Three actions under two budgets that share them.
 pub(crate) fn log_utility() -> LogUtility {
     LogUtility::new(3, 2, vec![1.0, 0.5, 0.2, 0.1, 0.6, 1.0], 0.1, 10.0).unwrap()
+}
+
+/// Fits with seed 0.
+pub(crate) fn fit(
+    options: &impl Fit,
+    task: &Task,
+    train: &Episodes,
+    validation: &Episodes,
+) -> Result<Fitted, Error> {
+    options.fit(task, FitSets { train, validation }, 0, &mut ())
+}
+
+/// The online policy of a fit.
+pub(crate) fn policy(fitted: &Fitted) -> &dyn Policy {
+    match &fitted.player {
+        Player::Online(policy) => &**policy,
+        Player::Hindsight(_) => panic!("an offline optimum is no policy"),
+    }
+}
+
+/// A number that was fitted.
+pub(crate) fn number(fitted: &Fitted, name: &str) -> f64 {
+    match fitted.parameters[name] {
+        Parameter::Number(number) => number,
+        ref other => panic!("{name} is {other}, not a number"),
+    }
 }
 
 /// Contexts in `(0, 1)`, mostly small, each step on its own; budgets between `least` and `most` shares of the way from what the

@@ -1,6 +1,6 @@
-//! One test suite per trait, for every implementation here and in any team's own crate.
+//! One test suite per trait, for implementations in this workspace and outside of it.
 //!
-//! Call a suite from a test; it panics with a sentence that names what is broken. All draws are seeded.
+//! Call a suite from a test; it panics with a message that names the broken property. All draws are seeded.
 //!
 //! ```
 //! use laau_core::{conformance, problems::WeightedFairness};

@@ -2,8 +2,8 @@ use super::{expect, expect_context, expect_magnitude};
 use crate::error::Error;
 use crate::problem::{Dimensions, Problem, SmoothProblem, Structure, validate_problem};
 
-/// Virtual machines on one server (the paper's Appendix B.1): each job gets a bundle of resources, each with a capacity
-/// of its own.
+/// Virtual machines on one server (the paper's Appendix B.1): each job gets a bundle of resources, each with its
+/// own capacity.
 ///
 /// A job of weight `w` that needs the resources in the shares `s` (`Σ s_i = 1` by convention) values the bundle
 /// `y = Π x_i^{s_i}` with the α-fair utility

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use laau_core::problems::{LogUtility, PowerProvisioning, Trading, VmAllocation, WeightedFairness, Wireless};
-use laau_core::{Episodes, Nearest, Problem, SmoothProblem, conformance, replay};
+use laau_core::{Episodes, Nearest, Problem, Replay, SmoothProblem, conformance};
 use rand::RngExt;
 
 #[test]
@@ -172,9 +172,5 @@ fn a_problem_with_fixed_actions_keeps_the_contract() {
     );
     let fixed = WeightedFairness::new(3.0, 3.0).unwrap();
     let episodes = Episodes::new(4, 1, 1, vec![0.5; 8], vec![12.0, 40.0]).unwrap();
-    conformance::policy(
-        &fixed,
-        &replay("fixed", vec![3.0; 4], Arc::new(fixed.clone())),
-        &episodes,
-    );
+    conformance::policy(&fixed, &Replay::new("fixed", vec![3.0; 4], &fixed), &episodes);
 }

@@ -3,7 +3,7 @@ use laau_core::{
     Constant, Episode, Error, Query, SmoothProblem, SolutionMut, Status, StepSolver, Unrolled, rollout,
 };
 
-/// Answers twice the lower bound, and ends as it is told.
+/// Answers twice the lower bound, with a given status.
 #[derive(Clone)]
 struct Stub(WeightedFairness, Status);
 

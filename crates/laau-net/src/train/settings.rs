@@ -1,21 +1,12 @@
 //! The settings of offline training.
 
+pub use laau_core::Phase;
 use serde::{Deserialize, Serialize};
 
 use super::EngineKind;
 use super::offline::Trainer;
 use crate::error::Error;
 use crate::optimiser::Optimiser;
-
-/// A number of epochs at one learning rate.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Phase {
-    /// Passes over the training set.
-    pub epochs: usize,
-    /// The learning rate of the optimiser.
-    pub learning_rate: f64,
-}
 
 /// The settings of offline training; [`Training::check`] makes them a [`Trainer`].
 ///

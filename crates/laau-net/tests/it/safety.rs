@@ -1,6 +1,6 @@
 //! No weights overspend a budget.
 
-use laau_core::{Differentiate, Episodes};
+use laau_core::{Differentiate, Episodes, Ledger};
 use laau_net::{Model, ModelSpec, Phase, Training};
 use proptest::prelude::*;
 
@@ -11,16 +11,12 @@ fn assert_safe(name: &str, model: &Model, layer: &dyn Differentiate, episodes: &
     let rollouts = play(model, layer, episodes);
     for (rollout, episode) in rollouts.iter().zip(episodes.iter()) {
         assert_eq!(rollout.violations, 0, "{name}");
-        for (m, budget) in episode.budgets().iter().enumerate() {
-            let spent: f64 = rollout
-                .usages
-                .iter()
-                .skip(m)
-                .step_by(episode.budgets().len())
-                .sum();
-            assert!(spent <= budget * (1.0 + 1e-12), "{name}: {spent} of {budget}");
-            assert!(rollout.remaining[m] >= 0.0, "{name}");
+        // Exactly: a ledger knows no epsilon.
+        let mut ledger = Ledger::new(episode.budgets()).unwrap();
+        for usage in rollout.usages.chunks_exact(episode.budgets().len()) {
+            ledger.spend(usage).unwrap();
         }
+        assert_eq!(ledger.remaining(), rollout.remaining, "{name}");
     }
     rollouts.iter().map(|rollout| rollout.failures).sum()
 }

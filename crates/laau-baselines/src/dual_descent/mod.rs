@@ -1,10 +1,14 @@
 //! Dual mirror descent (Balseiro, Lu, Mirrokni): prices that learn from what was used.
 
+mod tuning;
+
 use laau_core::{Agent, Differentiate, Error, Observation, Policy, StepSolver, Task, expect_option};
 use serde::{Deserialize, Serialize};
 
-use crate::avg_lt::check_prices;
-use crate::layer::{Layer, share};
+use crate::shared::check_prices;
+use crate::shared::{Layer, share};
+
+pub use tuning::DualDescentOptions;
 
 /// The geometry in which the prices move.
 ///

@@ -1,4 +1,4 @@
-//! The layer at one step of an episode, as the priced policies ask it.
+//! The layer at one step of an episode, as the priced policies use it.
 
 use laau_core::{Differentiate, Error, Observation, Query, Solutions, StepSolver};
 

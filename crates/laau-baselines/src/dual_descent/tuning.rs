@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use laau_core::{Episodes, Error, Fit, FitObserver, FitSets, Fitted, Task, expect_option};
 use serde::{Deserialize, Serialize};
 
+use super::{DualDescent, DualDescentParameters, Mirror, PriceScale, Start, price_scale};
 use crate::avg_lt::AvgLtOptions;
-use crate::dual_descent::{DualDescent, DualDescentParameters, Mirror, PriceScale, Start, price_scale};
 
 /// How dual mirror descent is tuned: a coarse logarithmic grid of step size and first multiplier, then a compass search
 /// around its best point with ever smaller strides. Deterministic; of equals the first is kept.

@@ -5,9 +5,9 @@ use laau_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::layer::{Layer, share};
+use crate::shared::{Layer, share};
 
-/// Equal has nothing to choose and nothing to fit.
+/// Equal has no options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EqualOptions {}
@@ -20,7 +20,7 @@ impl Fit for EqualOptions {
 
 /// Equal resource allocation: each step takes the action of largest utility whose usage is at most the share `B/N`.
 ///
-/// What a step leaves of its share is not handed on. For one action that is its own usage this is `x_t = B/N`.
+/// What a step leaves of its share is not carried over. For one action that is its own usage this is `x_t = B/N`.
 #[derive(Clone)]
 pub struct Equal {
     solver: Box<dyn Differentiate>,

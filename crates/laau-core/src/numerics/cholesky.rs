@@ -1,21 +1,21 @@
 //! The Cholesky factorisation of small dense matrices, in place.
 
-/// Pivots below this share of their diagonal entry are rounding, not information.
-const SMALLEST_PIVOT: f64 = 1e-15;
-
 /// Factors the lower triangle of a symmetric positive semidefinite matrix (row-major, `n × n`) in place.
 ///
-/// A direction in which the matrix is singular to rounding is locked: solutions have a zero there.
-pub(super) fn factor(matrix: &mut [f64], n: usize) {
+/// A pivot of at most `smallest_pivot` times its diagonal entry is rounding, not information: its row is locked, and
+/// solutions are zero there. Returns the number of locked rows, which is 0 for a positive definite matrix.
+pub fn factor(matrix: &mut [f64], n: usize, smallest_pivot: f64) -> usize {
+    let mut locked = 0;
     for j in 0..n {
         let diagonal = matrix[j * n + j];
         let mut pivot = diagonal;
         for k in 0..j {
             pivot -= matrix[j * n + k] * matrix[j * n + k];
         }
-        let root = if pivot > SMALLEST_PIVOT * diagonal {
+        let root = if pivot > smallest_pivot * diagonal && pivot.is_finite() {
             pivot.sqrt()
         } else {
+            locked += 1;
             f64::INFINITY
         };
         matrix[j * n + j] = root;
@@ -27,10 +27,11 @@ pub(super) fn factor(matrix: &mut [f64], n: usize) {
             matrix[i * n + j] = sum / root;
         }
     }
+    locked
 }
 
 /// Solves with a factor made by [`factor`], in place.
-pub(super) fn solve(factor: &[f64], n: usize, vector: &mut [f64]) {
+pub fn solve(factor: &[f64], n: usize, vector: &mut [f64]) {
     for i in 0..n {
         let mut sum = vector[i];
         for k in 0..i {
@@ -60,7 +61,7 @@ mod tests {
             .map(|row| row.iter().zip(&wanted).map(|(a, x)| a * x).sum())
             .collect();
         let mut factored = matrix;
-        factor(&mut factored, 3);
+        assert_eq!(factor(&mut factored, 3, 0.0), 0);
         solve(&factored, 3, &mut vector);
         for (found, wanted) in vector.iter().zip(&wanted) {
             assert!((found - wanted).abs() < 1e-14, "{found} is not {wanted}");
@@ -70,7 +71,7 @@ mod tests {
     #[test]
     fn a_singular_direction_is_locked() {
         let mut twice = [1.0, 1.0, 1.0, 1.0];
-        factor(&mut twice, 2);
+        assert_eq!(factor(&mut twice, 2, 1e-15), 1);
         let mut vector = [3.0, 3.0];
         solve(&twice, 2, &mut vector);
         assert_eq!(vector, [3.0, 0.0]);

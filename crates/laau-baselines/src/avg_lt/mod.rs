@@ -1,14 +1,15 @@
-//! AVG-LT: one price for all, right on average.
+//! AVG-LT: one constant price, right on average over the training set.
 
 use std::sync::Arc;
 
 use laau_core::{
-    Constant, Differentiate, Episodes, Error, Fit, FitObserver, FitSets, Fitted, SmoothProblem, StepSolver,
-    Task, Unrolled, expect_option,
+    Agent, Constant, Differentiate, Episodes, Error, Fit, FitObserver, FitSets, Fitted, Policy,
+    SmoothProblem, Task, Unrolled, expect_option,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::opt::{HorizonOptimum, HorizonOptions};
+use crate::shared::check_prices;
 
 const NAME: &str = "avg-lt";
 
@@ -73,46 +74,38 @@ impl AvgLtOptions {
     }
 }
 
-/// The price is the average multiplier of the training set; the validation set is not looked at.
+/// The price is the average multiplier of the training set; the validation set is not used.
 impl Fit for AvgLtOptions {
     fn fit(&self, task: &Task, sets: FitSets<'_>, _: u64, _: &mut dyn FitObserver) -> Result<Fitted, Error> {
         let multiplier = self.average_multiplier(task, sets.train)?;
-        let policy = avg_lt(task, multiplier.clone())?;
+        let policy = AvgLt::new(task, multiplier.clone())?;
         Ok(Fitted::new(policy).with("multiplier", &multiplier[..]))
     }
 }
 
-/// The policy with a given price per budget: every step, the last included, is the layer's answer at that price to what
-/// is available.
-///
-/// # Errors
-/// [`Error::WrongLength`], [`Error::NotFinite`] or [`Error::Negative`] for the prices.
-pub fn avg_lt(
-    task: &Task,
-    multiplier: Vec<f64>,
-) -> Result<Unrolled<Constant, Box<dyn Differentiate>>, Error> {
-    check_prices(task, "the multiplier", &multiplier)?;
-    let policy = Unrolled::new(NAME, Constant(multiplier), task.solver.clone())?;
-    Ok(policy.priced_to_the_end())
+/// One price per budget for every step: each step, the last included, is the layer's answer at that price to what is
+/// available.
+#[derive(Clone)]
+pub struct AvgLt(Unrolled<Constant, Box<dyn Differentiate>>);
+
+impl AvgLt {
+    /// The policy with a given price per budget.
+    ///
+    /// # Errors
+    /// [`Error::WrongLength`], [`Error::NotFinite`] or [`Error::Negative`] for the prices.
+    pub fn new(task: &Task, multiplier: Vec<f64>) -> Result<Self, Error> {
+        check_prices(task, "the multiplier", &multiplier)?;
+        let policy = Unrolled::new(NAME, Constant(multiplier), task.solver.clone())?;
+        Ok(Self(policy.priced_to_the_end()))
+    }
 }
 
-/// Checks one finite, non-negative value per budget.
-pub(crate) fn check_prices(task: &Task, what: &'static str, prices: &[f64]) -> Result<(), Error> {
-    let expected = task.solver.problem().dimensions().budgets;
-    if prices.len() != expected {
-        return Err(Error::WrongLength {
-            what,
-            expected,
-            found: prices.len(),
-        });
+impl Policy for AvgLt {
+    fn name(&self) -> &str {
+        self.0.name()
     }
-    for (index, &value) in prices.iter().enumerate() {
-        if !value.is_finite() {
-            return Err(Error::NotFinite { what, index, value });
-        }
-        if value < 0.0 {
-            return Err(Error::Negative { what, index, value });
-        }
+
+    fn begin(&self) -> Box<dyn Agent + '_> {
+        self.0.begin()
     }
-    Ok(())
 }

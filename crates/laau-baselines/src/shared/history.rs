@@ -1,4 +1,6 @@
-//! The contexts of an episode so far, summed up as they come.
+//! Running statistics of the contexts of an episode.
+//!
+//! laau-net has its own, and both stay: shifted sums over several episodes at once, on whose rounding stored models depend.
 
 use laau_core::Observation;
 
@@ -18,7 +20,7 @@ impl History {
         history
     }
 
-    /// Adds the contexts that have come since the last call. Where none have, a step is asked again or an episode begins:
+    /// Adds the contexts that have come since the last call. Where none have, a step is repeated or an episode begins, and
     /// everything is read from the start.
     pub(crate) fn see(&mut self, observation: &Observation<'_>) {
         if observation.contexts.len() <= self.read {
@@ -33,7 +35,7 @@ impl History {
         self.read = observation.contexts.len();
     }
 
-    /// What has come of one entry.
+    /// The statistics of one entry.
     pub(crate) fn entry(&self, entry: usize) -> &Running {
         &self.entries[entry]
     }

@@ -10,7 +10,7 @@ pub(crate) struct FairnessBounds {
 }
 
 impl FairnessBounds {
-    /// The box, if the problem is weighted fairness. The name is not believed: cost and usage are evaluated as well.
+    /// The box, if the problem is weighted fairness. Not by its name alone: cost and usage are evaluated as well.
     pub(crate) fn of(problem: &dyn SmoothProblem) -> Option<Self> {
         const ONE_OF_EACH: Dimensions = Dimensions {
             actions: 1,

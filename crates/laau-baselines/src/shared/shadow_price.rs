@@ -1,5 +1,6 @@
 //! The prices at which several steps together use no more than a budget.
 
+use laau_core::numerics::cholesky;
 use laau_core::{Differentiate, Dimensions, Error, Gradients, Query, Solutions, StepSolver};
 
 /// Tolerances of [`ShadowPrice`].
@@ -232,11 +233,12 @@ impl ShadowPrice {
                 }
             }
             step.copy_from_slice(&gradient);
-            if !solve_positive(&mut matrix, &mut step) {
+            if cholesky::factor(&mut matrix, m, 0.0) > 0 {
                 damping = (damping * 100.0).max(1e-8);
                 evaluations += 1;
                 continue;
             }
+            cholesky::solve(&matrix, m, &mut step);
             let mut length = 1.0;
             let mut moved = false;
             while evaluations < iterations {
@@ -339,48 +341,14 @@ impl ShadowPrice {
     }
 }
 
-/// Solves a symmetric positive definite system in place (Cholesky); says whether it was one.
-pub(crate) fn solve_positive(matrix: &mut [f64], right: &mut [f64]) -> bool {
-    let n = right.len();
-    for i in 0..n {
-        for j in 0..=i {
-            let mut sum = matrix[i * n + j];
-            for k in 0..j {
-                sum -= matrix[i * n + k] * matrix[j * n + k];
-            }
-            if i == j {
-                if !(sum > 0.0 && sum.is_finite()) {
-                    return false;
-                }
-                matrix[i * n + i] = sum.sqrt();
-            } else {
-                matrix[i * n + j] = sum / matrix[j * n + j];
-            }
-        }
-    }
-    for i in 0..n {
-        for k in 0..i {
-            right[i] -= matrix[i * n + k] * right[k];
-        }
-        right[i] /= matrix[i * n + i];
-    }
-    for i in (0..n).rev() {
-        for k in i + 1..n {
-            right[i] -= matrix[k * n + i] * right[k];
-        }
-        right[i] /= matrix[i * n + i];
-    }
-    true
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::{HorizonOptions, Optimum, optimum};
+    use crate::{HorizonOptimum, HorizonOptions};
     use laau_core::problems::LogUtility;
-    use laau_core::{Episode, SmoothProblem};
+    use laau_core::{Episode, Hindsight as _, SmoothProblem};
     use laau_kkt::InteriorPoint;
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
@@ -419,8 +387,7 @@ mod tests {
                     "{budgets} budgets, {horizon} steps: {priced:?}"
                 );
 
-                let best =
-                    optimum(Optimum::Horizon(Arc::clone(&problem), HorizonOptions::default())).unwrap();
+                let best = HorizonOptimum::new(Arc::clone(&problem), HorizonOptions::default()).unwrap();
                 let mut plan = vec![0.0; horizon * d];
                 let episode = Episode::new(&contexts, d, &budget).unwrap();
                 best.plan(&episode, &mut plan).unwrap();
