@@ -132,16 +132,8 @@ impl FromStr for PolicyKind {
 
 /// RL with the phases and batches of LAAU's training.
 fn rl(training: &Training) -> RlOptions {
-    let schedule = training
-        .phases
-        .iter()
-        .map(|phase| laau_baselines::Phase {
-            epochs: phase.epochs,
-            learning_rate: phase.learning_rate,
-        })
-        .collect();
     RlOptions {
-        schedule,
+        schedule: training.phases.clone(),
         batch: training.batch,
         ..RlOptions::default()
     }

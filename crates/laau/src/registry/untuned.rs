@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use laau_baselines::{
-    CertaintyEquivalent, CrPursuit, DualDescent, DualDescentParameters, Equal, Mirror, Predictor, Rule,
-    Start, avg_lt,
+    AvgLt, CrPursuit, DualDescent, DualDescentParameters, Equal, Mirror, Predictor, Resolve, Rule, Start,
 };
 use laau_core::{Policy, Query, Solutions, StepSolver as _, Task};
 
@@ -76,7 +75,7 @@ pub fn untuned(
                 let mean = parameters.context(task)?;
                 parameters.found("multiplier", share_price(task, &mean, horizon, budgets)?)
             };
-            Box::new(avg_lt(task, multiplier)?)
+            Box::new(AvgLt::new(task, multiplier)?)
         }
         PolicyKind::Dgd | PolicyKind::Mw => {
             let mirror = if kind == PolicyKind::Dgd {
@@ -102,7 +101,7 @@ pub fn untuned(
                     strength: parameters.number("strength", 2.0)?,
                 },
             };
-            Box::new(CertaintyEquivalent::new(task, predictor)?.into_policy(task)?)
+            Box::new(Resolve::new(task, predictor)?)
         }
         other => return Err(needs_data(other)),
     };
