@@ -9,6 +9,7 @@ mod equal;
 mod opt;
 mod rl;
 mod shared;
+mod stored;
 
 pub use avg_lt::{AvgLt, AvgLtOptions};
 pub use ce::{CeOptions, CertaintyEquivalent, FEATURES, Prediction, Predictor, Resolve, Rule};
@@ -19,3 +20,4 @@ pub use equal::{Equal, EqualOptions};
 pub use laau_core::Phase;
 pub use opt::{HorizonOptimum, HorizonOptions, HorizonSolution, OptOptions, WaterFilling};
 pub use rl::{EndToEnd, Method, RlOptions, RlParameters};
+pub use stored::Stored;

@@ -108,6 +108,12 @@ pub enum Error {
         /// The name that was asked for.
         policy: String,
     },
+    /// A stored policy that cannot be read back.
+    #[error("the stored policy cannot be read: {reason}")]
+    Document {
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The system refused a thread.
     #[error("no thread can be started: {reason}")]
     Thread {

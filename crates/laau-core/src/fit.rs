@@ -166,6 +166,17 @@ pub struct Fitted {
     pub parameters: BTreeMap<String, Parameter>,
     /// Exact and approximate gradients in training, for a policy that was trained.
     pub gradients: Option<GradientCounts>,
+    /// The policy in a form that can be stored, if it has one.
+    pub document: Option<Document>,
+}
+
+/// A fitted policy in a form that can be stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Document {
+    /// What can read it back.
+    pub kind: &'static str,
+    /// Its content; only what the kind names understands it.
+    pub bytes: Vec<u8>,
 }
 
 impl Fitted {
@@ -186,7 +197,15 @@ impl Fitted {
             player,
             parameters: BTreeMap::new(),
             gradients: None,
+            document: None,
         }
+    }
+
+    /// Adds the form that can be stored.
+    #[must_use]
+    pub fn with_document(mut self, document: Option<Document>) -> Self {
+        self.document = document;
+        self
     }
 
     /// Adds a parameter to the report.

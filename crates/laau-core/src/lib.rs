@@ -34,7 +34,7 @@ pub use comparison::{Comparison, ComparisonObserver};
 pub use episode::{Episode, Episodes};
 pub use episode_run::{EpisodeRun, Refused, Step};
 pub use error::{Error, expect_finite, expect_length, expect_option};
-pub use fit::{Fit, FitObserver, FitSets, Fitted, Parameter, Phase, Player, Sets, Unfitted};
+pub use fit::{Document, Fit, FitObserver, FitSets, Fitted, Parameter, Phase, Player, Sets, Unfitted};
 pub use hindsight::{Hindsight, Replay};
 pub use ledger::Ledger;
 pub use nearest::Nearest;

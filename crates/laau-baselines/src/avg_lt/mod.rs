@@ -8,6 +8,7 @@ use laau_core::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::Stored;
 use crate::opt::{HorizonOptimum, HorizonOptions};
 use crate::shared::check_prices;
 
@@ -79,7 +80,9 @@ impl Fit for AvgLtOptions {
     fn fit(&self, task: &Task, sets: FitSets<'_>, _: u64, _: &mut dyn FitObserver) -> Result<Fitted, Error> {
         let multiplier = self.average_multiplier(task, sets.train)?;
         let policy = AvgLt::new(task, multiplier.clone())?;
-        Ok(Fitted::new(policy).with("multiplier", &multiplier[..]))
+        Ok(Fitted::new(policy)
+            .with("multiplier", &multiplier[..])
+            .with_document(Stored::AvgLt { multiplier }.document()))
     }
 }
 

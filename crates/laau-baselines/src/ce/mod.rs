@@ -8,6 +8,7 @@ use laau_core::{
 };
 
 pub use self::predictor::{FEATURES, Predictor, Rule};
+use crate::Stored;
 use crate::shared::FairnessBounds;
 use crate::shared::History;
 use crate::shared::{ShadowPrice, ShadowPriceOptions, Steps};
@@ -60,7 +61,10 @@ impl Default for CeOptions {
 impl Fit for CeOptions {
     fn fit(&self, task: &Task, sets: FitSets<'_>, _: u64, _: &mut dyn FitObserver) -> Result<Fitted, Error> {
         let (predictor, parameters) = self.fit_predictor(task, sets.train, sets.validation)?;
-        let mut fitted = Fitted::new(Resolve::new(task, predictor)?);
+        let stored = Stored::Ce {
+            predictor: predictor.clone(),
+        };
+        let mut fitted = Fitted::new(Resolve::new(task, predictor)?).with_document(stored.document());
         for (name, value) in parameters {
             fitted = fitted.with(name, value);
         }

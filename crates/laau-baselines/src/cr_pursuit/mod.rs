@@ -14,6 +14,7 @@ use rayon::prelude::*;
 use self::pursuit::{CheapestAction, Growth, PricedOptimum};
 use self::water::WaterLevel;
 use self::worst_case::worst_case;
+use crate::Stored;
 use crate::shared::FairnessBounds;
 
 const NAME: &str = "cr-pursuit";
@@ -83,7 +84,9 @@ impl Fit for CrPursuitOptions {
                 calibrated(task, train, self.tolerance)?
             }
         };
-        Ok(Fitted::new(CrPursuit::new(task, ratio)?).with("ratio", ratio))
+        Ok(Fitted::new(CrPursuit::new(task, ratio)?)
+            .with("ratio", ratio)
+            .with_document(Stored::CrPursuit { ratio }.document()))
     }
 }
 

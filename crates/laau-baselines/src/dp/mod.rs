@@ -14,6 +14,7 @@ use laau_core::{
 pub use self::chain::Chain;
 use self::step::ScalarStep;
 use self::table::PriceTable;
+use crate::Stored;
 use crate::shared::History;
 
 pub(crate) const NAME: &str = "dp";
@@ -91,7 +92,7 @@ impl Fit for DpOptions {
             }
             one => vec![one],
         };
-        let mut best: Option<(f64, &str, DynamicProgram)> = None;
+        let mut best: Option<(f64, &str, Stored, DynamicProgram)> = None;
         for memory in &memories {
             let (kind, chain) = match memory {
                 Memory::Independent | Memory::Best => ("independent", Chain::independent(train, self.atoms)),
@@ -101,6 +102,11 @@ impl Fit for DpOptions {
                     Chain::running_mean(train, self.states, self.atoms),
                 ),
             };
+            let stored = Stored::Dp {
+                chain: chain.clone(),
+                horizon: train.horizon(),
+                points: self.points,
+            };
             let policy = DynamicProgram::new(task, chain, train.horizon(), self.points)?;
             let utility = if memories.len() == 1 {
                 0.0
@@ -108,12 +114,13 @@ impl Fit for DpOptions {
                 task.mean_utility(&policy, validation)?
             };
             if best.as_ref().is_none_or(|(most, ..)| utility > *most) {
-                best = Some((utility, kind, policy));
+                best = Some((utility, kind, stored, policy));
             }
         }
         match best {
-            Some((utility, kind, policy)) => {
+            Some((utility, kind, stored, policy)) => {
                 let fitted = Fitted::new(policy)
+                    .with_document(stored.document())
                     .with("memory", kind)
                     .with("atoms", self.atoms)
                     .with("points", self.points);

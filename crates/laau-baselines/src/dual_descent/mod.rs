@@ -41,7 +41,8 @@ impl Mirror {
 }
 
 /// In what the prices are measured; it makes step size and start free of the units of costs and budgets.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum PriceScale {
     /// One positive scale per budget, for example the average multiplier of a training set.
     Given(Vec<f64>),
@@ -50,7 +51,8 @@ pub enum PriceScale {
 }
 
 /// Where the prices start.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Start {
     /// At this multiple of the price scale.
     Scaled(f64),
@@ -65,7 +67,8 @@ pub enum Start {
 /// | `step_size` | 1 | `η √N`: the step of an episode of `N` steps is `step_size / √N` | positive |
 /// | `start` | `Scaled(1)` | the prices at the first step | at least 0, for `mw` above 0 |
 /// | `scale` | `FirstStep` | the unit of the prices | positive |
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct DualDescentParameters {
     /// `η √N`.
     pub step_size: f64,

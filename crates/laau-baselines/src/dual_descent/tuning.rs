@@ -6,6 +6,7 @@ use laau_core::{Episodes, Error, Fit, FitObserver, FitSets, Fitted, Task, expect
 use serde::{Deserialize, Serialize};
 
 use super::{DualDescent, DualDescentParameters, Mirror, PriceScale, Start, price_scale};
+use crate::Stored;
 use crate::avg_lt::AvgLtOptions;
 
 /// How dual mirror descent is tuned: a coarse logarithmic grid of step size and first multiplier, then a compass search
@@ -119,8 +120,13 @@ impl Fit for DualDescentOptions {
             Start::At(prices) => prices.clone(),
         };
         let (step_size, eta) = (best.step_size, best.step_size / (train.horizon() as f64).sqrt());
-        let policy = DualDescent::new(task, self.mirror, best)?;
+        let policy = DualDescent::new(task, self.mirror, best.clone())?;
+        let stored = Stored::DualDescent {
+            mirror: self.mirror,
+            parameters: best,
+        };
         Ok(Fitted::new(policy)
+            .with_document(stored.document())
             .with("step_size", step_size)
             .with("eta", eta)
             .with("validation_utility", utility)

@@ -5,6 +5,7 @@ use laau_core::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::Stored;
 use crate::shared::{Layer, share};
 
 /// Equal has no options.
@@ -14,7 +15,7 @@ pub struct EqualOptions {}
 
 impl Fit for EqualOptions {
     fn fit(&self, task: &Task, _: FitSets<'_>, _: u64, _: &mut dyn FitObserver) -> Result<Fitted, Error> {
-        Ok(Fitted::new(Equal::new(task)))
+        Ok(Fitted::new(Equal::new(task)).with_document(Stored::Equal.document()))
     }
 }
 

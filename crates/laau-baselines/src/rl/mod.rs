@@ -7,6 +7,7 @@ mod unroll;
 
 use std::sync::Arc;
 
+use crate::Stored;
 use laau_core::numerics::mlp;
 use laau_core::{
     Agent, Differentiate, Dimensions, Episodes, Error, Fit, FitObserver, FitSets, Fitted, Observation, Phase,
@@ -94,8 +95,12 @@ impl Fit for RlOptions {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let model = self.initial(task, train, &mut rng)?;
         let trained = train::train(self, task, model, sets, &mut rng, observer)?;
+        let stored = Stored::Rl {
+            network: trained.model.clone(),
+        };
         let policy = EndToEnd::named(self.name(), task, trained.model)?;
         Ok(Fitted::new(policy)
+            .with_document(stored.document())
             .with("best_epoch", trained.best_epoch)
             .with("validation_utility", -trained.validation_cost))
     }
