@@ -117,6 +117,7 @@ fn a_table_in_another_order_can_be_sorted() {
     )
     .unwrap();
     let mut pairs: Vec<Vec<f64>> = imported
+        .sets
         .train
         .iter()
         .map(|e| {
