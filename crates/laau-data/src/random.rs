@@ -21,8 +21,6 @@ pub(crate) enum Purpose {
     Directions = 5,
     /// The first embedding of a t-SNE.
     Embedding = 6,
-    /// The usage matrix of a log-utility problem.
-    Usage = 7,
     /// The size and needs of one VM; the index is the VM.
     Needs = 8,
     /// The channel of one user; the index is the user.

@@ -6,8 +6,8 @@ use rayon::prelude::*;
 use super::Workload;
 use super::vm::Vm;
 use crate::error::{Error, expect};
-use crate::options::{Construction, Split};
 use crate::random::{Purpose, below, stream, uniform};
+use crate::windows::options::{Construction, Split};
 
 /// The set that episodes are for. Under one seed, no two parts share a VM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]

@@ -89,9 +89,9 @@
 
 mod episodes;
 mod fading;
-mod law;
 mod log_utility;
 mod prices;
+mod process;
 mod site;
 mod statistics;
 mod vm;
@@ -101,9 +101,8 @@ use crate::error::{Error, expect};
 
 pub use episodes::{GenerateOptions, Part, generate_sets};
 pub use fading::Fading;
-pub use law::ContextProcess;
-pub use log_utility::LogUtilityOptions;
 pub use prices::Prices;
+pub use process::ContextProcess;
 pub use site::Site;
 pub use statistics::{Comparison, Row, Statistics};
 pub use vm_jobs::VmJobs;
@@ -315,7 +314,7 @@ const LARGEST_SPREAD: f64 = 10.0;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::Construction;
+    use crate::windows::options::Construction;
 
     fn table(workload: Workload, vms: usize, len: usize) -> Vec<Vec<f64>> {
         episodes::table(Part::Train, vms, |vm| workload.readings(0, vm, len))

@@ -99,7 +99,7 @@ fn reflect(height: f64, width: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::law::tests::{autocorrelation, check_law, check_refused, column};
+    use super::super::process::tests::{autocorrelation, check_law, check_refused, column};
     use super::*;
     use laau_core::problems::Trading;
 

@@ -155,7 +155,9 @@ fn logistic(x: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::law::tests::{autocorrelation, check_law, check_refused, column, correlation, mean};
+    use super::super::process::tests::{
+        autocorrelation, check_law, check_refused, column, correlation, mean,
+    };
     use super::*;
     use laau_core::problems::PowerProvisioning;
 

@@ -168,7 +168,7 @@ impl ContextProcess for VmJobs {
 
 #[cfg(test)]
 mod tests {
-    use super::super::law::tests::{autocorrelation, check_law, check_refused, column, mean};
+    use super::super::process::tests::{autocorrelation, check_law, check_refused, column, mean};
     use super::*;
     use laau_core::problems::VmAllocation;
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::block::{Format, Kind, Layout, Wanted, column_names, missing_column};
 use crate::error::{Cell, Error};
-use crate::stream::{Convert, sort_by_first_time, stream};
-use crate::trace::{Irregular, Order, Readings, Step, Trace, ValueColumn, expand};
+use crate::load::block::{Format, Kind, Layout, Wanted, column_names, missing_column};
+use crate::load::stream::{Convert, sort_by_first_time, stream};
+use crate::load::trace::{Irregular, Order, Readings, Step, Trace, ValueColumn, expand};
 
 /// Where a table is and what its columns mean.
 ///

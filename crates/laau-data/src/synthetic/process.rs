@@ -5,7 +5,7 @@ use laau_core::{Episodes, Sets};
 use super::episodes::{check, check_range, draw_budgets, series_to_contexts};
 use super::{GenerateOptions, generate_sets};
 use crate::error::Error;
-use crate::options::Split;
+use crate::windows::options::Split;
 
 /// A law of contexts: series without end (a VM, a user, a market, a site), and budgets that bind.
 ///
@@ -61,7 +61,7 @@ pub trait ContextProcess: Send + Sync {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::options::Construction;
+    use crate::windows::options::Construction;
 
     /// Column `entry` of the contexts of some series, one row per series.
     pub(in crate::synthetic) fn column(

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use polars::prelude::{Column, DataFrame};
 
-use crate::block::Format;
-use crate::episodes_table::{unwritable, write_whole};
+use super::write_frame;
 use crate::error::Error;
+use crate::load::block::Format;
 
 /// A named column.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,25 +40,6 @@ pub enum Values {
     Optional(Vec<Option<f64>>),
 }
 
-impl Values {
-    /// Number of rows.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        match self {
-            Self::Words(values) => values.len(),
-            Self::Counts(values) => values.len(),
-            Self::Numbers(values) => values.len(),
-            Self::Optional(values) => values.len(),
-        }
-    }
-
-    /// Whether there is no row.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
-
 /// Writes columns of equal length as Parquet. The file appears whole or not at all.
 ///
 /// ```
@@ -77,27 +58,6 @@ impl Values {
 /// [`Error::Invalid`] for columns of different lengths or two of one name, [`Error::Io`] for a file that cannot be
 /// written.
 pub fn write_table(path: &Path, columns: Vec<TableColumn>) -> Result<(), Error> {
-    let rows = columns.first().map_or(0, |column| column.values.len());
-    for (index, column) in columns.iter().enumerate() {
-        let invalid = |reason| {
-            Err(Error::Invalid {
-                what: "columns",
-                reason,
-            })
-        };
-        let TableColumn { name, values } = column;
-        if values.len() != rows {
-            return invalid(format!(
-                "expected {rows} rows as in the first column, found {} in `{name}`",
-                values.len()
-            ));
-        }
-        if columns[..index].iter().any(|other| other.name == *name) {
-            return invalid(format!(
-                "expected columns of different names, found two of `{name}`"
-            ));
-        }
-    }
     let columns = columns
         .into_iter()
         .map(|TableColumn { name, values }| match values {
@@ -107,8 +67,11 @@ pub fn write_table(path: &Path, columns: Vec<TableColumn>) -> Result<(), Error> 
             Values::Optional(values) => Column::new(name.into(), values),
         })
         .collect();
-    let mut frame = DataFrame::new(rows, columns).map_err(|error| unwritable(path, &error))?;
-    write_whole(path, Format::Parquet, &mut frame)
+    let mut frame = DataFrame::new_infer_height(columns).map_err(|error| Error::Invalid {
+        what: "columns",
+        reason: error.to_string(),
+    })?;
+    write_frame(path, Format::Parquet, &mut frame)
 }
 
 #[cfg(test)]
@@ -155,7 +118,8 @@ mod tests {
         let column = |name: &str, rows: usize| TableColumn::new(name, Values::Numbers(vec![0.0; rows]));
         check(
             vec![column("a", 2), column("b", 3)],
-            "invalid columns: expected 2 rows as in the first column, found 3 in `b`",
+            "invalid columns: lengths don't match: could not create a new DataFrame: \
+             height of column 'b' (3) does not match height of column 'a' (2)",
         );
         check(
             vec![column("a", 2), column("a", 2)],

@@ -1,13 +1,13 @@
-//! One walk over a trace: numbers the series, checks times and values, counts what is odd.
+//! One pass over a trace that numbers the series, checks times and values, and counts irregularities.
 
 use std::path::Path;
 
 use crate::error::{Cell, Error};
-use crate::options::{Normalisation, OutOfRange};
-use crate::series::SeriesIndex;
-use crate::trace::{Dropped, Irregular, Order, Readings, Run, Step, Trace, ValueColumn};
+use crate::load::series::SeriesIndex;
+use crate::load::trace::{Dropped, Irregular, Order, Readings, Run, Step, Trace, ValueColumn};
+use crate::windows::options::{Normalisation, OutOfRange};
 
-/// What was seen on a walk over a trace.
+/// Counts of one pass over a trace.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct TraceCounts {
@@ -43,9 +43,9 @@ pub(crate) struct Reading<'a> {
     pub(crate) file: &'a Path,
 }
 
-/// Walks over a trace.
-#[derive(Debug)]
-pub(crate) struct Walk {
+/// A trace whose times and values are checked while it is read.
+pub(crate) struct CheckedTrace<'a> {
+    trace: &'a dyn Trace,
     pub(crate) index: SeriesIndex,
     pub(crate) counts: TraceCounts,
     pub(crate) columns: Vec<ValueColumn>,
@@ -57,10 +57,10 @@ pub(crate) struct Walk {
     last: Vec<Option<i64>>,
 }
 
-impl Walk {
-    /// A walk that checks values against the range of a normalisation.
+impl<'a> CheckedTrace<'a> {
+    /// Checks values against the range of a normalisation.
     pub(crate) fn new(
-        trace: &dyn Trace,
+        trace: &'a dyn Trace,
         normalisation: Normalisation,
         out_of_range: OutOfRange,
     ) -> Result<Self, Error> {
@@ -75,6 +75,7 @@ impl Walk {
             Step::Known { step, irregular } => (Some(step), irregular),
         };
         Ok(Self {
+            trace,
             index: SeriesIndex::default(),
             counts: TraceCounts::default(),
             columns: trace.values(),
@@ -87,18 +88,17 @@ impl Walk {
         })
     }
 
-    /// Walks over the whole trace.
+    /// Reads the whole trace.
     ///
     /// # Errors
-    /// Bad input, and whatever `each` returns.
-    pub(crate) fn over(
+    /// Bad input, and any error of `each`.
+    pub(crate) fn read(
         &mut self,
-        trace: &dyn Trace,
         order: Order,
         mut each: impl FnMut(Reading<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let mut clamped = vec![0.0; self.columns.len()];
-        trace.read(order, &mut |readings| {
+        self.trace.read(order, &mut |readings| {
             let dropped = readings.dropped();
             self.counts.dropped.filtered += dropped.filtered;
             self.counts.dropped.unlisted += dropped.unlisted;
@@ -226,74 +226,5 @@ impl Walk {
             self.counts.clamped += 1;
         }
         Ok(())
-    }
-}
-
-/// The least and greatest value of every series, and what becomes of a reading by them.
-#[derive(Debug)]
-pub(crate) struct Scale {
-    normalisation: Normalisation,
-    floor: f64,
-    fixed: Vec<bool>,
-    ranges: Vec<(f64, f64)>,
-    /// Contexts that were raised to the floor.
-    pub(crate) floored: u64,
-}
-
-impl Scale {
-    pub(crate) fn new(columns: &[ValueColumn], normalisation: Normalisation, floor: f64) -> Self {
-        Self {
-            normalisation,
-            floor,
-            fixed: columns.iter().map(|column| column.fixed).collect(),
-            ranges: Vec::new(),
-            floored: 0,
-        }
-    }
-
-    /// Whether the normalisation needs every reading before the first can be normalised.
-    pub(crate) fn learns(&self) -> bool {
-        matches!(
-            self.normalisation,
-            Normalisation::SeriesMax | Normalisation::MinMax
-        )
-    }
-
-    /// Learns from a reading, if the normalisation asks for it.
-    pub(crate) fn learn(&mut self, series: usize, values: &[f64]) {
-        if !self.learns() {
-            return;
-        }
-        let width = self.fixed.len();
-        if self.ranges.len() < (series + 1) * width {
-            self.ranges
-                .resize((series + 1) * width, (f64::INFINITY, f64::NEG_INFINITY));
-        }
-        for (range, value) in self.ranges[series * width..][..width].iter_mut().zip(values) {
-            *range = (range.0.min(*value), range.1.max(*value));
-        }
-    }
-
-    /// Appends the context of a reading.
-    pub(crate) fn append(&mut self, series: usize, values: &[f64], out: &mut Vec<f64>) {
-        let width = self.fixed.len();
-        for (column, &value) in values.iter().enumerate() {
-            let range = self
-                .ranges
-                .get(series * width + column)
-                .copied()
-                .unwrap_or_default();
-            let context = if self.fixed[column] {
-                value
-            } else {
-                self.normalisation.apply(value, range)
-            };
-            if context < self.floor && !self.fixed[column] {
-                self.floored += 1;
-                out.push(self.floor);
-            } else {
-                out.push(context);
-            }
-        }
     }
 }

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::block::{Block, Flow, Layout, Wanted, read_blocks};
 use crate::error::Error;
-use crate::trace::Readings;
+use crate::load::block::{Block, Flow, Layout, Wanted, read_blocks};
+use crate::load::trace::Readings;
 
 /// Files that are read at the same time.
 const FILES_AT_ONCE: usize = 2;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::block::{Format, Kind, Layout, Wanted};
 use crate::error::{Cell, Error};
-use crate::stream::{Convert, sort_by_first_time, stream};
-use crate::trace::{Dropped, Irregular, Order, Readings, Step, Trace, ValueColumn, expand};
-use crate::vm_table::{Listed, VmTable, VmTableOptions};
+use crate::load::block::{Format, Kind, Layout, Wanted};
+use crate::load::stream::{Convert, sort_by_first_time, stream};
+use crate::load::trace::{Dropped, Irregular, Order, Readings, Step, Trace, ValueColumn, expand};
+use crate::load::vm_table::{Listed, VmTable, VmTableOptions};
 
 /// Where the Azure VM trace is and what is taken of it.
 ///

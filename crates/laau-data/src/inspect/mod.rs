@@ -1,14 +1,19 @@
 //! Statistics of a trace and of an episodes table.
 
+mod statistics;
+
+pub use statistics::{QUANTILES, ValueStatistics};
+
 use laau_core::Episodes;
 use serde::Serialize;
 
+use self::statistics::Collector;
 use crate::error::Error;
-use crate::options::{Normalisation, OutOfRange};
-use crate::series::mix;
-use crate::statistics::{Collector, ValueStatistics};
-use crate::trace::{Order, Trace};
-use crate::walk::{Scale, TraceCounts, Walk};
+use crate::load::checked::{CheckedTrace, TraceCounts};
+use crate::load::series::mix;
+use crate::load::trace::{Order, Trace};
+use crate::windows::normaliser::Normaliser;
+use crate::windows::options::{Normalisation, OutOfRange};
 
 /// Statistics of a trace.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -50,18 +55,18 @@ pub fn inspect_trace(
     out_of_range: OutOfRange,
 ) -> Result<TraceStatistics, Error> {
     let columns = trace.values();
-    let mut scale = Scale::new(&columns, normalisation, f64::NEG_INFINITY);
+    let mut scale = Normaliser::new(&columns, normalisation, f64::NEG_INFINITY);
     if scale.learns() {
-        Walk::new(trace, normalisation, out_of_range)?.over(trace, Order::Series, |reading| {
+        CheckedTrace::new(trace, normalisation, out_of_range)?.read(Order::Series, |reading| {
             scale.learn(reading.series, reading.values);
             Ok(())
         })?;
     }
-    let mut walk = Walk::new(trace, normalisation, out_of_range)?;
+    let mut checked = CheckedTrace::new(trace, normalisation, out_of_range)?;
     let mut collectors: Vec<Collector> = columns.iter().map(|_| Collector::default()).collect();
     let mut times: Option<(i64, i64)> = None;
     let mut contexts = Vec::with_capacity(columns.len());
-    walk.over(trace, Order::Series, |reading| {
+    checked.read(Order::Series, |reading| {
         let (first, last) = times.unwrap_or((reading.time, reading.time));
         times = Some((first.min(reading.time), last.max(reading.time)));
         contexts.clear();
@@ -72,17 +77,17 @@ pub fn inspect_trace(
         }
         Ok(())
     })?;
-    let dropped = walk.counts.dropped.filtered + walk.counts.dropped.unlisted;
+    let dropped = checked.counts.dropped.filtered + checked.counts.dropped.unlisted;
     Ok(TraceStatistics {
-        dropped_share: dropped as f64 / (walk.counts.readings + dropped).max(1) as f64,
-        step: walk.step(),
+        dropped_share: dropped as f64 / (checked.counts.readings + dropped).max(1) as f64,
+        step: checked.step(),
         times,
         values: collectors
             .into_iter()
             .zip(columns)
             .map(|(collector, column)| collector.finish(column.name))
             .collect(),
-        counts: walk.counts,
+        counts: checked.counts,
     })
 }
 

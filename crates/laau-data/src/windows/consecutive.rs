@@ -1,11 +1,12 @@
 //! Episodes of consecutive readings of one series.
 
+use super::normaliser::Normaliser;
+use super::options::EpisodeOptions;
+use super::select::{CANDIDATES, Pool, assign};
 use crate::error::Error;
-use crate::options::EpisodeOptions;
-use crate::select::{CANDIDATES, Pool, assign};
-use crate::series::mix;
-use crate::trace::{Order, Trace};
-use crate::walk::{Reading, Scale, TraceCounts, Walk};
+use crate::load::checked::{CheckedTrace, Reading, TraceCounts};
+use crate::load::series::mix;
+use crate::load::trace::{Order, Trace};
 
 /// Candidates kept on the first pass, as a multiple of the episodes that are wanted. More make a second pass rarer and
 /// change nothing else.
@@ -37,22 +38,22 @@ pub(crate) fn consecutive(trace: &dyn Trace, options: &EpisodeOptions) -> Result
     let sizes = options.split.sizes();
     let size = options.horizon * width;
     let mut pool = Pool::new(options.split.total().saturating_mul(OVERSAMPLING), size);
-    let mut walk = Walk::new(trace, options.normalisation, options.out_of_range)?;
-    let mut scale = Scale::new(&walk.columns, options.normalisation, options.floor);
+    let mut checked = CheckedTrace::new(trace, options.normalisation, options.out_of_range)?;
+    let mut scale = Normaliser::new(&checked.columns, options.normalisation, options.floor);
     let mut cutter = Cutter::new(options, width);
-    walk_windows(&mut walk, trace, &mut cutter, options.seed, |reading, window| {
+    read_windows(&mut checked, &mut cutter, options.seed, |reading, window| {
         scale.learn(reading.series, reading.values);
         if let Some((priority, start, window)) = window {
             pool.offer(priority, reading.series, start, window);
         }
     })?;
-    let sets = assign(&walk.index, &cutter.counts, options.split, options.seed)?;
+    let sets = assign(&checked.index, &cutter.counts, options.split, options.seed)?;
 
     let complete = pool.is_complete();
     let (candidates, kept) = pool.into_sorted();
     let mut contexts: [Vec<f64>; 3] = Default::default();
     let mut taken = [0; 3];
-    let mut take = |set: usize, series: usize, readings: &[f64], scale: &mut Scale| {
+    let mut take = |set: usize, series: usize, readings: &[f64], scale: &mut Normaliser| {
         if taken[set] < sizes[set] {
             taken[set] += 1;
             for values in readings.chunks_exact(width) {
@@ -74,9 +75,9 @@ pub(crate) fn consecutive(trace: &dyn Trace, options: &EpisodeOptions) -> Result
     }
     Ok(Made {
         contexts,
-        counts: walk.counts,
+        counts: checked.counts,
         available: cutter.counts.iter().map(|count| *count as u64).sum(),
-        unused: walk.counts.readings - cutter.covered,
+        unused: checked.counts.readings - cutter.covered,
         floored: scale.floored,
         series: series_per_set(&sets),
         passes,
@@ -88,16 +89,16 @@ fn second_pass(
     trace: &dyn Trace,
     options: &EpisodeOptions,
     sets: &[Option<u8>],
-    scale: &mut Scale,
+    scale: &mut Normaliser,
 ) -> Result<[Vec<f64>; 3], Error> {
     let width = trace.values().len();
     let mut pools = options
         .split
         .sizes()
         .map(|size| Pool::new(size, options.horizon * width));
-    let mut walk = Walk::new(trace, options.normalisation, options.out_of_range)?;
+    let mut checked = CheckedTrace::new(trace, options.normalisation, options.out_of_range)?;
     let mut cutter = Cutter::new(options, width);
-    walk_windows(&mut walk, trace, &mut cutter, options.seed, |reading, window| {
+    read_windows(&mut checked, &mut cutter, options.seed, |reading, window| {
         if let (Some((priority, start, window)), Some(Some(set))) = (window, sets.get(reading.series)) {
             pools[usize::from(*set)].offer(priority, reading.series, start, window);
         }
@@ -115,15 +116,14 @@ fn second_pass(
     }))
 }
 
-/// Walks over a trace and tells every reading, with the window that it completes: priority, start and values.
-fn walk_windows(
-    walk: &mut Walk,
-    trace: &dyn Trace,
+/// Reads a trace and passes on every reading, with the window that it completes: priority, start and values.
+fn read_windows(
+    checked: &mut CheckedTrace<'_>,
     cutter: &mut Cutter,
     seed: u64,
     mut each: impl FnMut(&Reading<'_>, Option<(u64, i64, &[f64])>),
 ) -> Result<(), Error> {
-    walk.over(trace, Order::Series, |reading| {
+    checked.read(Order::Series, |reading| {
         let window = cutter.push(&reading);
         each(
             &reading,

@@ -7,7 +7,7 @@ use serde::Serialize;
 pub const QUANTILES: [f64; 7] = [0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99];
 
 /// Values kept for the quantiles: all of them up to this many, else a fair sample of this many.
-pub const QUANTILE_SAMPLE: usize = 1 << 20;
+const QUANTILE_SAMPLE: usize = 1 << 20;
 
 /// Statistics of one value.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -185,7 +185,7 @@ impl Pairs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::series::mix;
+    use crate::load::series::mix;
 
     fn collect(series: &[&[f64]]) -> ValueStatistics {
         let mut collector = Collector::default();

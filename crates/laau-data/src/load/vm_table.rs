@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use crate::block::{Flow, Format, Kind, Layout, read_blocks};
 use crate::error::{Cell, Error};
-use crate::trace::expand;
+use crate::load::block::{Flow, Format, Kind, Layout, read_blocks};
+use crate::load::trace::expand;
 
 /// How `vmtable.csv` is used: which machines are taken, and what their contexts get.
 ///

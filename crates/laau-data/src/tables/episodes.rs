@@ -9,17 +9,16 @@
 //!
 //! Rows are sorted by episode, then by step; all episodes have the same number of steps. Further columns are ignored.
 
-use std::fs::File;
-use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use laau_core::Episodes;
-use polars::prelude::{Column, CsvWriter, DataFrame, ParquetWriter, PolarsError, SerWriter as _};
+use polars::prelude::{Column, DataFrame, PolarsError};
 
-use crate::block::{Block, Flow, Format, Kind, Wanted, missing_column, read_blocks};
+use super::{io, unwritable, write_frame};
 use crate::error::{Cell, Error};
-use crate::table::find_layout;
+use crate::load::block::{Block, Flow, Format, Kind, Wanted, missing_column, read_blocks};
+use crate::load::table::find_layout;
 
 /// Reads an episodes table: Parquet by the endings `.parquet` and `.pq`, else CSV, plain or gzip.
 ///
@@ -80,40 +79,7 @@ pub fn write_episodes(path: &Path, episodes: &Episodes) -> Result<(), Error> {
         }
     };
     let mut frame = frame(episodes).map_err(|error| unwritable(path, &error))?;
-    write_whole(path, format, &mut frame)
-}
-
-/// Writes a table beside its place, then moves it there.
-pub(crate) fn write_whole(path: &Path, format: Format, frame: &mut DataFrame) -> Result<(), Error> {
-    let beside = beside(path);
-    let written = write_frame(&beside, format, frame)
-        .and_then(|()| std::fs::rename(&beside, path).map_err(|source| io(path, source)));
-    if written.is_err() {
-        // the first error is the one to tell
-        let _ = std::fs::remove_file(&beside);
-    }
-    written
-}
-
-fn write_frame(path: &Path, format: Format, frame: &mut DataFrame) -> Result<(), Error> {
-    let file = File::create(path).map_err(|source| io(path, source))?;
-    let mut buffer = BufWriter::new(file);
-    match format {
-        Format::Parquet => ParquetWriter::new(&mut buffer).finish(frame).map(|_| ()),
-        Format::Csv { .. } => CsvWriter::new(&mut buffer).finish(frame),
-    }
-    .map_err(|error| unwritable(path, &error))?;
-    let file = buffer
-        .into_inner()
-        .map_err(|error| io(path, error.into_error()))?;
-    file.sync_all().map_err(|source| io(path, source))
-}
-
-/// A name beside a file that no other process uses.
-fn beside(path: &Path) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(".{}.part", std::process::id()));
-    path.with_file_name(name)
+    write_frame(path, format, &mut frame)
 }
 
 fn frame(episodes: &Episodes) -> Result<DataFrame, PolarsError> {
@@ -309,15 +275,4 @@ impl Reader {
             reason,
         }
     }
-}
-
-fn io(path: &Path, source: std::io::Error) -> Error {
-    Error::Io {
-        file: path.to_path_buf(),
-        source,
-    }
-}
-
-pub(crate) fn unwritable(path: &Path, error: &PolarsError) -> Error {
-    io(path, std::io::Error::other(error.to_string()))
 }

@@ -15,13 +15,13 @@ const MAGIC: &[u8; 4] = b"PAR1";
 /// Structures within structures; the real format has fewer than ten.
 const DEEPEST: usize = 32;
 
-/// Refuses a file whose footer contradicts itself. What is no Parquet file at all, the decoder tells.
+/// Refuses a file whose footer contradicts itself. Non-Parquet files are left to the decoder.
 ///
 /// # Errors
 /// A damaged footer.
 pub(crate) fn check(file: &Path) -> Result<(), Error> {
     match footer(file) {
-        Ok(Some(bytes)) if Walk(&bytes).structure(0).is_none() => Err(Error::Unreadable {
+        Ok(Some(bytes)) if ThriftReader(&bytes).structure(0).is_none() => Err(Error::Unreadable {
             file: file.to_path_buf(),
             rows: 0,
             reason: "the footer is damaged".to_owned(),
@@ -51,10 +51,10 @@ fn footer(file: &Path) -> std::io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// What is left of a footer. Every step gives nothing where the bytes end early or make no sense.
-struct Walk<'a>(&'a [u8]);
+/// The unread bytes of a footer. Every method returns `None` where they end early or are malformed.
+struct ThriftReader<'a>(&'a [u8]);
 
-impl Walk<'_> {
+impl ThriftReader<'_> {
     fn byte(&mut self) -> Option<u8> {
         let (first, rest) = self.0.split_first()?;
         self.0 = rest;

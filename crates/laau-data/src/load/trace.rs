@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::Error;
-use crate::text::Texts;
+use crate::load::text::Texts;
 
 /// A trace that can be read, as often as needed, from start to end.
 ///
@@ -94,15 +94,15 @@ pub struct Dropped {
 
 /// Consecutive readings of one series.
 #[derive(Debug, Clone, Copy)]
-pub struct Run<'a> {
+pub(crate) struct Run<'a> {
     /// The series.
-    pub series: &'a str,
+    pub(crate) series: &'a str,
     /// The row of the file.
-    pub row: u64,
+    pub(crate) row: u64,
     /// The times of its readings.
-    pub times: &'a [i64],
+    pub(crate) times: &'a [i64],
     /// The values of its readings, reading × value.
-    pub values: &'a [f64],
+    pub(crate) values: &'a [f64],
 }
 
 impl Readings {
@@ -150,31 +150,22 @@ impl Readings {
     }
 
     /// The file these readings are from.
-    #[must_use]
-    pub fn file(&self) -> &Path {
+    pub(crate) fn file(&self) -> &Path {
         &self.file
     }
 
     /// Number of readings.
-    #[must_use]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.times.len()
     }
 
-    /// Whether there is none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.times.is_empty()
-    }
-
     /// Rows that were left out.
-    #[must_use]
-    pub fn dropped(&self) -> Dropped {
+    pub(crate) fn dropped(&self) -> Dropped {
         self.dropped
     }
 
     /// The runs in order.
-    pub fn runs(&self) -> impl Iterator<Item = Run<'_>> {
+    pub(crate) fn runs(&self) -> impl Iterator<Item = Run<'_>> {
         (0..self.rows.len()).map(|index| {
             let start = if index == 0 { 0 } else { self.ends[index - 1] };
             let end = self.ends[index];

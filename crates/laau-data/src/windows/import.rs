@@ -4,12 +4,12 @@ use laau_core::{Episodes, Sets};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
+use super::consecutive::{Made, consecutive};
+use super::interleaved::interleaved;
+use super::options::{Construction, EpisodeOptions, Split};
 use crate::error::Error;
-use crate::interleaved::interleaved;
-use crate::options::{Construction, EpisodeOptions, Split};
-use crate::trace::Trace;
-use crate::walk::TraceCounts;
-use crate::windows::{Made, consecutive};
+use crate::load::checked::TraceCounts;
+use crate::load::trace::Trace;
 
 /// The episodes of a trace.
 #[derive(Debug, Clone, PartialEq)]

@@ -58,8 +58,7 @@ impl Default for EpisodeOptions {
 
 impl EpisodeOptions {
     /// The stride, given or not.
-    #[must_use]
-    pub fn stride(&self) -> usize {
+    pub(crate) fn stride(&self) -> usize {
         self.stride.unwrap_or(self.horizon)
     }
 
@@ -128,8 +127,7 @@ pub enum Normalisation {
 
 impl Normalisation {
     /// The range that readings must be in.
-    #[must_use]
-    pub fn range(self) -> (f64, f64) {
+    pub(crate) fn range(self) -> (f64, f64) {
         match self {
             Self::Percent => (0.0, 100.0),
             Self::SeriesMax => (0.0, f64::INFINITY),
@@ -138,8 +136,7 @@ impl Normalisation {
     }
 
     /// A context from a reading and the least and greatest readings of its series.
-    #[must_use]
-    pub fn apply(self, value: f64, (least, greatest): (f64, f64)) -> f64 {
+    pub(crate) fn apply(self, value: f64, (least, greatest): (f64, f64)) -> f64 {
         match self {
             Self::Percent => value / 100.0,
             Self::SeriesMax if greatest > 0.0 => value / greatest,

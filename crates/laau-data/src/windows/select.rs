@@ -2,9 +2,9 @@
 
 use std::collections::BinaryHeap;
 
+use super::options::Split;
 use crate::error::Error;
-use crate::options::Split;
-use crate::series::{SeriesIndex, mix};
+use crate::load::series::{SeriesIndex, mix};
 
 /// A candidate for an episode. The order is by priority, a seeded hash, so that the first `k` of any set of candidates
 /// are a fair sample of it that does not depend on the order in which they came.

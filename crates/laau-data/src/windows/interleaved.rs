@@ -1,21 +1,22 @@
 //! Episodes whose every step is another series: jobs as they arrive at a server.
 
+use super::consecutive::{Made, series_per_set};
+use super::normaliser::Normaliser;
+use super::options::{EpisodeOptions, Split};
+use super::select::{CANDIDATES, Pool, TIMES, assign};
 use crate::error::{Cell, Error};
-use crate::options::{EpisodeOptions, Split};
-use crate::select::{CANDIDATES, Pool, TIMES, assign};
-use crate::series::mix;
-use crate::trace::{Order, Trace};
-use crate::walk::{Scale, Walk};
-use crate::windows::{Made, series_per_set};
+use crate::load::checked::CheckedTrace;
+use crate::load::series::{SeriesIndex, mix};
+use crate::load::trace::{Order, Trace};
 
 /// Lines up the readings of each set's series, time after time, and cuts the line into episodes, see [`Line::flush`].
 ///
 /// Two passes: the first counts readings and deals the series to the sets, the second lines up.
 pub(crate) fn interleaved(trace: &dyn Trace, options: &EpisodeOptions) -> Result<Made, Error> {
-    let mut walk = Walk::new(trace, options.normalisation, options.out_of_range)?;
-    let mut scale = Scale::new(&walk.columns, options.normalisation, options.floor);
+    let mut first = CheckedTrace::new(trace, options.normalisation, options.out_of_range)?;
+    let mut scale = Normaliser::new(&first.columns, options.normalisation, options.floor);
     let mut counts = Vec::new();
-    walk.over(trace, Order::Series, |reading| {
+    first.read(Order::Series, |reading| {
         if reading.series == counts.len() {
             counts.push(0);
         }
@@ -23,16 +24,16 @@ pub(crate) fn interleaved(trace: &dyn Trace, options: &EpisodeOptions) -> Result
         scale.learn(reading.series, reading.values);
         Ok(())
     })?;
-    let sets = deal(&walk, &counts, options)?;
+    let sets = deal(&first.index, &counts, options)?;
 
     // series are known by number; the second pass may meet them in another order
     let mut set_of = std::collections::HashMap::new();
     let mut lines: Vec<Line> = (0..3).map(|set| Line::new(set, options, trace)).collect();
-    let mut second = Walk::new(trace, options.normalisation, options.out_of_range)?;
-    let mut first_index = walk.index;
+    let mut second = CheckedTrace::new(trace, options.normalisation, options.out_of_range)?;
+    let mut first_index = first.index;
     let mut now = i64::MIN;
     let time_column = trace.time_column().to_owned();
-    second.over(trace, Order::Time, |reading| {
+    second.read(Order::Time, |reading| {
         if reading.time < now {
             return Err(Error::UnsortedTime {
                 cell: Cell::new(reading.file, reading.run.row, time_column.as_str()),
@@ -90,14 +91,14 @@ pub(crate) fn interleaved(trace: &dyn Trace, options: &EpisodeOptions) -> Result
 }
 
 /// Deals the series by their readings.
-fn deal(walk: &Walk, counts: &[usize], options: &EpisodeOptions) -> Result<Vec<Option<u8>>, Error> {
+fn deal(index: &SeriesIndex, counts: &[usize], options: &EpisodeOptions) -> Result<Vec<Option<u8>>, Error> {
     let horizon = options.horizon;
     let readings = Split {
         train: options.split.train.saturating_mul(horizon),
         validation: options.split.validation.saturating_mul(horizon),
         test: options.split.test.saturating_mul(horizon),
     };
-    let sets = assign(&walk.index, counts, readings, options.seed).map_err(|error| match error {
+    let sets = assign(index, counts, readings, options.seed).map_err(|error| match error {
         Error::TooShort {
             set,
             wanted,

@@ -6,11 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use crate::block::{Block, Flow, Format, Kind, Layout, Wanted, column_names, missing_column, read_blocks};
 use crate::error::{Cell, Error};
-use crate::stream::{Convert, stream};
-use crate::text::Texts;
-use crate::trace::{Dropped, Irregular, Order, Readings, Step, Trace, ValueColumn, expand};
+use crate::load::block::{
+    Block, Flow, Format, Kind, Layout, Wanted, column_names, missing_column, read_blocks,
+};
+use crate::load::stream::{Convert, stream};
+use crate::load::text::Texts;
+use crate::load::trace::{Dropped, Irregular, Order, Readings, Step, Trace, ValueColumn, expand};
 
 /// Where the Azure Functions trace is.
 ///

@@ -1,20 +1,21 @@
 //! The bridge to polars: a file becomes blocks of plain columns, checked cell by cell.
 //!
-//! CSV is read as text and converted here, so that a bad cell is known by its row, its column and its text. Nothing of
-//! polars leaves this file and `episodes_table.rs`.
+//! CSV is scanned as text and cast by polars batch by batch: a scan with typed columns stops at a bad cell without its row,
+//! and the batch still has the text to quote. No polars type leaves this file and `tables/`.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use polars::prelude::{
-    Column as Series, DataFrame, DataType, Engine, LazyCsvReader, LazyFileListReader, LazyFrame, PlRefPath,
-    PlanCallback, PolarsError, ScanArgsParquet, Schema, SchemaRef, StringChunked, col,
+    AnyValue, ChunkApply as _, ChunkCast as _, Column as Series, DataFrame, DataType, Engine, LazyCsvReader,
+    LazyFileListReader, LazyFrame, PlRefPath, PlanCallback, PolarsError, ScanArgsParquet, Schema, SchemaRef,
+    StringChunked, col,
 };
 
 use crate::error::{Cell, Error};
-use crate::footer;
-use crate::text::Texts;
+use crate::load::footer;
+use crate::load::text::Texts;
 
 /// What a column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +34,14 @@ impl Kind {
             Self::Text => "text",
             Self::Integer => "a whole number",
             Self::Number => "a finite number",
+        }
+    }
+
+    fn data_type(self) -> DataType {
+        match self {
+            Self::Text => DataType::String,
+            Self::Integer => DataType::Int64,
+            Self::Number => DataType::Float64,
         }
     }
 }
@@ -269,12 +278,7 @@ fn scan_parquet(
                 found: format!("a column of type {found}"),
             });
         }
-        let target = match kind {
-            Kind::Text => DataType::String,
-            Kind::Integer => DataType::Int64,
-            Kind::Number => DataType::Float64,
-        };
-        columns.push(col(name.as_str()).cast(target));
+        columns.push(col(name.as_str()));
     }
     let frame = frame.select(columns);
     Ok(match limit {
@@ -317,8 +321,8 @@ fn convert(
         }
     }
     let mut columns = Vec::with_capacity(wanted.len());
-    for ((name, kind), series) in wanted.iter().zip(frame.columns()) {
-        columns.push(convert_column(file, name, *kind, first_row, layout, series)?);
+    for (wanted, series) in wanted.iter().zip(frame.columns()) {
+        columns.push(convert_column(file, layout, wanted, first_row, series)?);
     }
     Ok(Block {
         first_row,
@@ -329,65 +333,50 @@ fn convert(
 
 fn convert_column(
     file: &Path,
-    name: &str,
-    kind: Kind,
-    first_row: u64,
     layout: &Layout,
+    (name, kind): &Wanted,
+    first_row: u64,
     series: &Series,
 ) -> Result<Column, Error> {
-    let cell = |index: usize| Cell::new(file, first_row + index as u64, name);
-    let wrong = |index: usize, found: String| Error::Cell {
-        cell: cell(index),
-        expected: kind.expected(),
-        found,
-    };
-    let nothing = || match layout.format {
-        Format::Parquet => "nothing".to_owned(),
-        Format::Csv { .. } => format!("nothing (a row has {} columns)", layout.names.len()),
-    };
-    if series.dtype().is_string() {
-        let texts = text(file, series)?;
-        return match kind {
-            Kind::Text => Ok(Column::Text(
-                texts.iter().map(Option::unwrap_or_default).collect(),
-            )),
-            Kind::Integer => texts
-                .iter()
-                .enumerate()
-                .map(|(index, text)| match text.map(|t| (t, t.trim().parse())) {
-                    Some((_, Ok(value))) => Ok(value),
-                    Some((text, Err(_))) => Err(not_a_number(file, name, layout, kind, cell(index), text)),
-                    None => Err(wrong(index, nothing())),
-                })
-                .collect::<Result<_, _>>()
-                .map(Column::Integer),
-            Kind::Number => texts
-                .iter()
-                .enumerate()
-                .map(|(index, text)| match text.map(|t| (t, t.trim().parse::<f64>())) {
-                    Some((_, Ok(value))) if value.is_finite() => Ok(value),
-                    Some((text, _)) => Err(not_a_number(file, name, layout, kind, cell(index), text)),
-                    None => Err(wrong(index, nothing())),
-                })
-                .collect::<Result<_, _>>()
-                .map(Column::Number),
-        };
+    let fault = |error: PolarsError| unreadable(file, &error);
+    // A non-strict cast turns a malformed cell into null; the message then quotes the cell from `series`.
+    let mut typed = series.cast(&kind.data_type()).map_err(fault)?;
+    if series.dtype().is_string() && typed.null_count() > series.null_count() {
+        // The cast refuses a number with spaces around it.
+        let trimmed = text(file, series)?.apply_values(|text| text.trim().into());
+        typed = trimmed.cast(&kind.data_type()).map_err(fault)?.into();
     }
-    let typed = |error: PolarsError| unreadable(file, &error);
+    let wrong = |index: usize| {
+        let cell = Cell::new(file, first_row + index as u64, name);
+        let found = match (series.get(index), layout.format) {
+            (Ok(AnyValue::String(text)), _) => return not_a_number(file, name, layout, *kind, cell, text),
+            (Ok(AnyValue::Null) | Err(_), Format::Parquet) => "nothing".to_owned(),
+            (Ok(AnyValue::Null) | Err(_), Format::Csv { .. }) => {
+                format!("nothing (a row has {} columns)", layout.names.len())
+            }
+            (Ok(value), _) => value.to_string(),
+        };
+        Error::Cell {
+            cell,
+            expected: kind.expected(),
+            found,
+        }
+    };
     match kind {
-        Kind::Integer => (series.i64().map_err(typed)?.iter().enumerate())
-            .map(|(index, value)| value.ok_or_else(|| wrong(index, nothing())))
+        Kind::Text => Ok(Column::Text(
+            text(file, &typed)?
+                .iter()
+                .map(Option::unwrap_or_default)
+                .collect(),
+        )),
+        Kind::Integer => (typed.i64().map_err(fault)?.iter().enumerate())
+            .map(|(index, value)| value.ok_or_else(|| wrong(index)))
             .collect::<Result<_, _>>()
             .map(Column::Integer),
-        Kind::Number => (series.f64().map_err(typed)?.iter().enumerate())
-            .map(|(index, value)| match value {
-                Some(value) if value.is_finite() => Ok(value),
-                Some(value) => Err(wrong(index, value.to_string())),
-                None => Err(wrong(index, nothing())),
-            })
+        Kind::Number => (typed.f64().map_err(fault)?.iter().enumerate())
+            .map(|(index, value)| value.filter(|v| v.is_finite()).ok_or_else(|| wrong(index)))
             .collect::<Result<_, _>>()
             .map(Column::Number),
-        Kind::Text => Err(wrong(0, format!("a column of type {}", series.dtype()))),
     }
 }
 

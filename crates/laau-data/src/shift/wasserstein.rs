@@ -1,21 +1,16 @@
-//! Distances between distributions: Wasserstein-1 on the line, sliced, and exact in several dimensions.
+//! Distances between distributions: Wasserstein-1 on the line, and sliced in several dimensions.
 //!
 //! | function | between | cost |
 //! |---|---|---|
 //! | [`wasserstein`] | two samples of numbers, of any sizes | exact, `n log n` |
 //! | [`pooled_wasserstein`] | all contexts of two sets of episodes, as numbers: the `d_W` of the experiments | exact, `n log n` |
 //! | [`sliced_wasserstein`] | two sets of episodes, each a point in `N · context` dimensions | a seeded average over directions |
-//! | [`transport_wasserstein`] | the same | exact, `n³`, up to [`TRANSPORT_LIMIT`] episodes |
-
-mod assignment;
 
 use laau_core::Episodes;
 use rayon::prelude::*;
 
 use crate::error::Error;
 use crate::random::{Purpose, normal_pair, stream};
-
-pub use assignment::{Assignment, assignment};
 
 /// The Wasserstein-1 distance between two samples of numbers, of any sizes: `∫ |F⁻¹(u) − G⁻¹(u)| du`, by sorting.
 ///
@@ -70,8 +65,8 @@ impl Default for Slices {
 /// The sliced Wasserstein-1 distance between two sets of episodes: the mean, over seeded directions of unit length, of the
 /// distance between the two projected samples.
 ///
-/// A projection shortens distances, so this is at most the exact distance of [`transport_wasserstein`]; in one dimension
-/// they are equal. Sets that differ by a constant vector `v` are at `|v| · E|θ_1|` on average, with `θ` uniform on the
+/// A projection shortens distances, so this is at most the exact distance between the sets; in one dimension they are
+/// equal. Sets that differ by a constant vector `v` are at `|v| · E|θ_1|` on average, with `θ` uniform on the
 /// sphere.
 ///
 /// # Errors
@@ -101,37 +96,6 @@ pub fn sliced_wasserstein(first: &Episodes, second: &Episodes, slices: &Slices) 
         })
         .collect();
     Ok(distances.iter().sum::<f64>() / slices.directions as f64)
-}
-
-/// The most episodes that [`transport_wasserstein`] takes.
-pub const TRANSPORT_LIMIT: usize = 1000;
-
-/// The exact Wasserstein-1 distance between two sets of as many episodes, each a point in `N · context` dimensions, with
-/// Euclidean distances: the cheapest assignment, by shortest augmenting paths.
-///
-/// # Errors
-/// [`Error::Invalid`] for empty sets, sets of different sizes or above [`TRANSPORT_LIMIT`], or episodes of different
-/// shapes.
-pub fn transport_wasserstein(first: &Episodes, second: &Episodes) -> Result<f64, Error> {
-    let dimension = common_dimension(first, second)?;
-    let count = first.len();
-    if second.len() != count || count > TRANSPORT_LIMIT {
-        return Err(Error::Invalid {
-            what: "sets of episodes",
-            reason: format!(
-                "expected two of the same size, at most {TRANSPORT_LIMIT}, found {count} and {}",
-                second.len()
-            ),
-        });
-    }
-    let mut costs = Vec::with_capacity(count * count);
-    for a in first.contexts().chunks_exact(dimension) {
-        for b in second.contexts().chunks_exact(dimension) {
-            let square: f64 = a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum();
-            costs.push(square.sqrt());
-        }
-    }
-    Ok(assignment(&costs, count)?.cost / count as f64)
 }
 
 /// A sorted copy of a finite, non-empty sample.
@@ -231,6 +195,53 @@ mod tests {
         Episodes::new(dimension, 1, 1, contexts, vec![1.0; count]).unwrap()
     }
 
+    /// The exact Wasserstein-1 distance between two sets of equal size: the cheapest assignment, by the Hungarian method.
+    fn transport(first: &Episodes, second: &Episodes) -> f64 {
+        let (n, dimension) = (first.len(), first.horizon() * first.context_len());
+        let cost = |i: usize, j: usize| -> f64 {
+            let (a, b) = (
+                &first.contexts()[i * dimension..],
+                &second.contexts()[j * dimension..],
+            );
+            let square: f64 = (0..dimension).map(|k| (a[k] - b[k]).powi(2)).sum();
+            square.sqrt()
+        };
+        // Rows and columns count from 1; column 0 holds the row that is being assigned.
+        let (mut u, mut v, mut row_of) = (vec![0.0; n + 1], vec![0.0; n + 1], vec![0; n + 1]);
+        for row in 1..=n {
+            let (mut least, mut done) = (vec![f64::INFINITY; n + 1], vec![false; n + 1]);
+            let (mut before, mut column) = (vec![0; n + 1], 0);
+            row_of[0] = row;
+            while row_of[column] != 0 {
+                done[column] = true;
+                let (from, mut step, mut next) = (row_of[column], f64::INFINITY, 0);
+                for j in (1..=n).filter(|&j| !done[j]) {
+                    let reduced = cost(from - 1, j - 1) - u[from] - v[j];
+                    if reduced < least[j] {
+                        (least[j], before[j]) = (reduced, column);
+                    }
+                    if least[j] < step {
+                        (step, next) = (least[j], j);
+                    }
+                }
+                for j in 0..=n {
+                    if done[j] {
+                        u[row_of[j]] += step;
+                        v[j] -= step;
+                    } else {
+                        least[j] -= step;
+                    }
+                }
+                column = next;
+            }
+            while column != 0 {
+                row_of[column] = row_of[before[column]];
+                column = before[column];
+            }
+        }
+        (1..=n).map(|j| cost(row_of[j] - 1, j - 1)).sum::<f64>() / n as f64
+    }
+
     #[test]
     fn a_constant_shift_is_its_own_distance() {
         let sample: Vec<f64> = points(1000, 1, 1, 0.0).contexts().to_vec();
@@ -274,20 +285,11 @@ mod tests {
             "invalid sample: expected finite values, found NaN",
         );
         let (two, three) = (points(4, 2, 1, 0.0), points(4, 3, 1, 0.0));
-        for error in [
-            sliced_wasserstein(&two, &three, &Slices::default()).unwrap_err(),
-            transport_wasserstein(&two, &three).unwrap_err(),
-        ] {
-            assert_eq!(
-                error.to_string(),
-                "invalid sets of episodes: expected episodes of one shape, found 2 and 3 context values in each"
-            );
-        }
         assert_eq!(
-            transport_wasserstein(&two, &points(5, 2, 1, 0.0))
+            sliced_wasserstein(&two, &three, &Slices::default())
                 .unwrap_err()
                 .to_string(),
-            "invalid sets of episodes: expected two of the same size, at most 1000, found 4 and 5"
+            "invalid sets of episodes: expected episodes of one shape, found 2 and 3 context values in each"
         );
     }
 
@@ -296,7 +298,7 @@ mod tests {
         let (a, b) = (points(60, 1, 1, 0.0), points(60, 1, 2, 0.4));
         let line = pooled_wasserstein(&a, &b).unwrap();
         let sliced = sliced_wasserstein(&a, &b, &Slices::default()).unwrap();
-        let exact = transport_wasserstein(&a, &b).unwrap();
+        let exact = transport(&a, &b);
         assert!((line - exact).abs() < 1e-12, "{line} and {exact}");
         assert!((line - sliced).abs() < 1e-12, "{line} and {sliced}");
     }
@@ -307,7 +309,7 @@ mod tests {
         let cloud = points(count, dimension, 1, 0.0);
         let moved: Vec<f64> = cloud.contexts().iter().map(|x| x + 1.0).collect();
         let moved = Episodes::new(dimension, 1, 1, moved, vec![1.0; count]).unwrap();
-        let exact = transport_wasserstein(&cloud, &moved).unwrap();
+        let exact = transport(&cloud, &moved);
         assert!((exact - 20f64.sqrt()).abs() < 1e-12, "{exact}");
         // E|θ_1| = Γ(n/2) / (√π Γ((n+1)/2)); for n = 20 it is 0.1802 (0.180159…, by the recursion from n = 2).
         let mut share = std::f64::consts::FRAC_2_PI;
@@ -379,7 +381,7 @@ mod tests {
             let (a, b) = (points(count, dimension, seed, 0.0), points(count, dimension, seed + 5000, 0.5));
             let slices = Slices { directions: 20, seed };
             let sliced = sliced_wasserstein(&a, &b, &slices).unwrap();
-            let exact = transport_wasserstein(&a, &b).unwrap();
+            let exact = transport(&a, &b);
             prop_assert!(sliced <= exact + 1e-12, "{} > {}", sliced, exact);
         }
     }
