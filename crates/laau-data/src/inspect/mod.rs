@@ -19,7 +19,7 @@ use crate::windows::options::{Normalisation, OutOfRange};
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct TraceStatistics {
-    /// What was seen: readings, series, gaps, zeros, and rows that were dropped, by reason.
+    /// Readings, series, gaps, zeros, and dropped rows by reason.
     pub counts: TraceCounts,
     /// Share of the rows that were dropped.
     pub dropped_share: f64,

@@ -2,27 +2,25 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Cell, Error};
-use crate::load::block::{
-    Block, Flow, Format, Kind, Layout, Wanted, column_names, missing_column, read_blocks,
-};
+use crate::load::block::{Block, Format, Kind, Layout, Wanted, column_names, fold_blocks, missing_column};
 use crate::load::stream::{Convert, stream};
 use crate::load::text::Texts;
 use crate::load::trace::{Dropped, Irregular, Order, Readings, Step, Trace, ValueColumn, expand};
 
-/// Where the Azure Functions trace is.
+/// Files of the Azure Functions trace.
 ///
 /// | field | default | purpose |
 /// |---|---|---|
 /// | `invocations` | | files or globs, `invocations_per_function_md.anon.d*.csv`, plain or gzip, in any order |
-/// | `durations` | none | `function_durations_percentiles.anon.d*.csv`: each context gets the function's mean duration |
-/// | `memory` | none | `app_memory_percentiles.anon.d*.csv`: each context gets the app's mean allocated memory |
+/// | `durations` | none | `function_durations_percentiles.anon.d*.csv`: appends the function's mean duration to each context |
+/// | `memory` | none | `app_memory_percentiles.anon.d*.csv`: appends the app's mean allocated memory to each context |
 ///
-/// Durations and memory are means over the days that list them, divided by the greatest of all. A function that they do not
+/// Durations and memory are means over the days that list them, divided by the maximum. A function that they do not
 /// list is dropped, and its rows are counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
@@ -125,7 +123,7 @@ impl AzureFunctions {
         })
     }
 
-    /// Tells the readings of a day minute by minute, after reading it whole.
+    /// Visits the readings of a day minute by minute, after reading the whole day.
     fn read_by_time(
         &self,
         day: i64,
@@ -210,7 +208,9 @@ impl Property {
         key_columns: usize,
         column: &str,
     ) -> Result<Self, Error> {
-        let sums = Arc::new(Mutex::new(HashMap::<Box<str>, (f64, f64)>::new()));
+        // Summed here in the order of the rows: a streaming group-by promises no order of summation, and contexts must
+        // have the same bits in every run.
+        let mut sums = HashMap::<Box<str>, (f64, f64)>::new();
         for file in expand(patterns)? {
             let layout = header(&file)?;
             let mut wanted: Vec<Wanted> = KEY[..key_columns]
@@ -221,9 +221,8 @@ impl Property {
             if let Some((missing, _)) = wanted.iter().find(|(name, _)| !layout.names.contains(name)) {
                 return Err(missing_column(&file, missing, &layout.names));
             }
-            let (sums, name, column) = (Arc::clone(&sums), file.clone(), column.to_owned());
-            read_blocks(&file, &layout, &wanted, None, move |block| {
-                let mut sums = sums.lock().unwrap_or_else(PoisonError::into_inner);
+            let (name, column) = (file.clone(), column.to_owned());
+            sums = fold_blocks(&file, &layout, &wanted, sums, move |sums, block| {
                 for index in 0..block.rows {
                     let value = block.numbers(key_columns)[index];
                     if value < 0.0 {
@@ -237,10 +236,9 @@ impl Property {
                     let sum = sums.entry(key(&block, index, key_columns).into()).or_default();
                     *sum = (sum.0 + value, sum.1 + 1.0);
                 }
-                Ok(Flow::Continue)
+                Ok(())
             })?;
         }
-        let sums = std::mem::take(&mut *sums.lock().unwrap_or_else(PoisonError::into_inner));
         let greatest = sums.values().map(|(sum, days)| sum / days).fold(0.0, f64::max);
         let share = |(key, (sum, days)): (Box<str>, (f64, f64))| {
             let share = if greatest > 0.0 {

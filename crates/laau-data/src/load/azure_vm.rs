@@ -11,22 +11,22 @@ use crate::load::stream::{Convert, sort_by_first_time, stream};
 use crate::load::trace::{Dropped, Irregular, Order, Readings, Step, Trace, ValueColumn, expand};
 use crate::load::vm_table::{Listed, VmTable, VmTableOptions};
 
-/// Where the Azure VM trace is and what is taken of it.
+/// Files of the Azure VM trace, and the readings to use.
 ///
 /// | field | default | purpose |
 /// |---|---|---|
 /// | `paths` | | files or globs, `vm_cpu_readings-file-*-of-*.csv.gz`, plain or gzip, in any order |
-/// | `reading` | average | the CPU reading that is the context |
-/// | `irregular` | gap | a distance in time that is no multiple of 300 s breaks a window, or is an error |
-/// | `vm_table` | none | the table of machines, to filter by and for further contexts |
+/// | `reading` | average | the CPU reading used as context |
+/// | `irregular` | gap | a distance in time that is not a multiple of 300 s ends a window, or is an error |
+/// | `vm_table` | none | the table of machines, for filters and further contexts |
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 pub struct AzureVmOptions {
     /// Files or globs.
     pub paths: Vec<String>,
-    /// The CPU reading that is the context.
+    /// The CPU reading used as context.
     pub reading: CpuReading,
-    /// What a distance in time that is no multiple of 300 s means.
+    /// Handling of a distance in time that is not a multiple of 300 s.
     pub irregular: Irregular,
     /// The table of machines.
     pub vm_table: Option<VmTableOptions>,
@@ -69,7 +69,7 @@ impl CpuReading {
 /// The Azure VM trace: `timestamp,vmid,mincpu,maxcpu,avgcpu`, no header, percent, seconds in steps of 300.
 ///
 /// Shards are slices of time, so one machine's readings span files. They are read in the order of their first timestamps,
-/// whatever the order they were named in. The columns of the two other readings may be empty.
+/// independent of the order of the paths. The columns of the two other readings may be empty.
 #[derive(Debug)]
 pub struct AzureVm {
     files: Vec<(PathBuf, Layout)>,
@@ -82,7 +82,7 @@ const COLUMNS: [&str; 5] = ["timestamp", "vmid", "mincpu", "maxcpu", "avgcpu"];
 const SECONDS: i64 = 300;
 
 impl AzureVm {
-    /// Finds the files, puts them in order and reads the table of machines.
+    /// Finds and sorts the files, and reads the table of machines.
     ///
     /// # Errors
     /// A missing or empty file, a bad first row, a bad table.

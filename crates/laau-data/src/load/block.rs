@@ -3,9 +3,10 @@
 //! CSV is scanned as text and cast by polars batch by batch: a scan with typed columns stops at a bad cell without its row,
 //! and the batch still has the text to quote. No polars type leaves this file and `tables/`.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use polars::prelude::{
     AnyValue, ChunkApply as _, ChunkCast as _, Column as Series, DataFrame, DataType, Engine, LazyCsvReader,
@@ -17,10 +18,10 @@ use crate::error::{Cell, Error};
 use crate::load::footer;
 use crate::load::text::Texts;
 
-/// What a column holds.
+/// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Any text; nothing is the empty text.
+    /// Any text; a missing cell is the empty text.
     Text,
     /// A whole number.
     Integer,
@@ -51,11 +52,11 @@ impl Kind {
 pub(crate) struct Layout {
     /// Their names, in the order of the file.
     pub(crate) names: Vec<String>,
-    /// What the file is.
+    /// The format of the file.
     pub(crate) format: Format,
 }
 
-/// What a file is.
+/// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     /// Comma separated text, plain or compressed.
@@ -64,7 +65,7 @@ pub(crate) enum Format {
     Parquet,
 }
 
-/// A column to read: its name and what it should hold.
+/// A column to read: its name and its type.
 pub(crate) type Wanted = (String, Kind);
 
 /// Consecutive rows of a file.
@@ -74,7 +75,7 @@ pub(crate) struct Block {
     pub(crate) first_row: u64,
     /// Number of rows.
     pub(crate) rows: usize,
-    /// The wanted columns, in the order they were asked for.
+    /// The wanted columns, in the order of the request.
     pub(crate) columns: Vec<Column>,
 }
 
@@ -87,7 +88,7 @@ pub(crate) enum Column {
 }
 
 impl Block {
-    /// A column that was asked for as text.
+    /// A column of kind [`Kind::Text`].
     pub(crate) fn text(&self, column: usize) -> &Texts {
         match &self.columns[column] {
             Column::Text(texts) => texts,
@@ -95,7 +96,7 @@ impl Block {
         }
     }
 
-    /// A column that was asked for as whole numbers.
+    /// A column of kind [`Kind::Integer`].
     pub(crate) fn integers(&self, column: usize) -> &[i64] {
         match &self.columns[column] {
             Column::Integer(values) => values,
@@ -103,7 +104,7 @@ impl Block {
         }
     }
 
-    /// A column that was asked for as numbers.
+    /// A column of kind [`Kind::Number`].
     pub(crate) fn numbers(&self, column: usize) -> &[f64] {
         match &self.columns[column] {
             Column::Number(values) => values,
@@ -112,26 +113,19 @@ impl Block {
     }
 }
 
-/// Whether to go on reading.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Flow {
-    Continue,
-    Stop,
-}
-
-/// The name of the column behind the last one, where a row with too many columns shows.
+/// An extra last column that is filled by rows with too many cells.
 const BEYOND: &str = "\u{1}beyond";
 
 /// Reads the wanted columns of a file, block by block and in order, in memory that does not grow with the file.
 ///
 /// # Errors
-/// A file that cannot be decoded, has no rows, or a cell that does not hold what it should.
+/// A file that cannot be decoded or has no rows, or a malformed cell.
 pub(crate) fn read_blocks(
     file: &Path,
     layout: &Layout,
     wanted: &[Wanted],
     limit: Option<usize>,
-    visit: impl Fn(Block) -> Result<Flow, Error> + Send + Sync + 'static,
+    visit: impl Fn(Block) -> Result<ControlFlow<()>, Error> + Send + Sync + 'static,
 ) -> Result<(), Error> {
     let frame = match layout.format {
         Format::Csv { header, quoted } => scan_csv(file, layout, wanted, limit, header, quoted),
@@ -147,14 +141,14 @@ pub(crate) fn read_blocks(
         let (rows, failure) = (Arc::clone(&rows), Arc::clone(&failure));
         let (file, layout, wanted) = (file.to_path_buf(), layout.clone(), wanted.to_vec());
         PlanCallback::new(move |frame: DataFrame| {
-            // batches come one after the other, see `maintain_order` below
+            // Batches arrive in order: `sink_batches` is called with `maintain_order`.
             let before = rows.fetch_add(frame.height() as u64, Ordering::Relaxed);
             let first_row = before + header_rows + 1;
             let outcome = convert(&file, &layout, &wanted, first_row, &frame).and_then(&visit);
             Ok(match outcome {
-                Ok(flow) => flow == Flow::Stop,
+                Ok(flow) => flow.is_break(),
                 Err(error) => {
-                    *failure.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(error);
+                    *lock(&failure) = Some(error);
                     true
                 }
             })
@@ -165,11 +159,7 @@ pub(crate) fn read_blocks(
             .sink_batches(callback, true, None)?
             .collect_with_engine(Engine::Streaming)
     }));
-    if let Some(error) = failure
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
-        .take()
-    {
+    if let Some(error) = lock(&failure).take() {
         return Err(error);
     }
     let rows = rows.load(Ordering::Relaxed);
@@ -185,6 +175,31 @@ pub(crate) fn read_blocks(
         Ok(Ok(_)) if rows == 0 => Err(empty(file, layout)),
         Ok(Ok(_)) => Ok(()),
     }
+}
+
+/// Reads the wanted columns of a file into a state, block by block and in order.
+///
+/// # Errors
+/// As [`read_blocks`].
+pub(crate) fn fold_blocks<S: Default + Send + 'static>(
+    file: &Path,
+    layout: &Layout,
+    wanted: &[Wanted],
+    state: S,
+    add: impl Fn(&mut S, Block) -> Result<(), Error> + Send + Sync + 'static,
+) -> Result<S, Error> {
+    let state = Arc::new(Mutex::new(state));
+    let shared = Arc::clone(&state);
+    read_blocks(file, layout, wanted, None, move |block| {
+        add(&mut lock(&shared), block)?;
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(std::mem::take(&mut *lock(&state)))
+}
+
+/// The value of a mutex, whether or not a thread panicked while it held it.
+pub(crate) fn lock<S>(state: &Mutex<S>) -> MutexGuard<'_, S> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The names of a CSV file's header, or of a Parquet file's columns.
@@ -348,13 +363,14 @@ fn convert_column(
     }
     let wrong = |index: usize| {
         let cell = Cell::new(file, first_row + index as u64, name);
-        let found = match (series.get(index), layout.format) {
-            (Ok(AnyValue::String(text)), _) => return not_a_number(file, name, layout, *kind, cell, text),
-            (Ok(AnyValue::Null) | Err(_), Format::Parquet) => "nothing".to_owned(),
-            (Ok(AnyValue::Null) | Err(_), Format::Csv { .. }) => {
-                format!("nothing (a row has {} columns)", layout.names.len())
-            }
-            (Ok(value), _) => value.to_string(),
+        let value = series.get(index).unwrap_or(AnyValue::Null);
+        if let Some(text) = value.get_str() {
+            return not_a_number(file, name, layout, *kind, cell, text);
+        }
+        let found = match layout.format {
+            _ if !value.is_null() => value.to_string(),
+            Format::Parquet => "nothing".to_owned(),
+            Format::Csv { .. } => format!("nothing (a row has {} columns)", layout.names.len()),
         };
         Error::Cell {
             cell,

@@ -17,13 +17,13 @@ pub struct TraceCounts {
     pub series: u64,
     /// Places where one or more readings of a series are missing.
     pub gaps: u64,
-    /// Distances in time that are no multiple of the step; they break a series as a gap does.
+    /// Distances in time that are not a multiple of the step; they end a window as a gap does.
     pub irregular: u64,
     /// Values that are zero.
     pub zeros: u64,
-    /// Values that were moved into their range.
+    /// Values that were clamped to their range.
     pub clamped: u64,
-    /// Rows that were left out.
+    /// Excluded rows.
     pub dropped: Dropped,
 }
 

@@ -1,8 +1,8 @@
-//! A look at a Parquet file's footer before it is decoded.
+//! A check of a Parquet file's footer before polars decodes it.
 //!
-//! The decoder makes room for as many row groups and columns as the footer says, before it has seen one: a damaged file
-//! could ask for more memory than there is, which ends the process. So the footer is walked here first (Thrift's compact
-//! protocol), and refused if a list says that it is longer than the bytes that are left for it.
+//! The decoder allocates for the number of row groups and columns that the footer claims, before it reads them: a damaged
+//! file can claim more memory than the machine has, which aborts the process. So the footer is parsed here first (Thrift's
+//! compact protocol), and rejected if a list claims more elements than there are bytes left.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -89,12 +89,12 @@ impl ThriftReader<'_> {
             if head == 0 {
                 return Some(());
             }
-            // A field that is not the next few is named by its number.
+            // A field number that is not within 15 of the last one follows as an integer.
             if head >> 4 == 0 {
                 self.varint()?;
             }
             match head & 0x0f {
-                // The value of a truth is in the type of its field.
+                // A Boolean is encoded in the type of its field.
                 1 | 2 => {}
                 kind => self.value(kind, depth)?,
             }
@@ -130,7 +130,7 @@ impl ThriftReader<'_> {
         }
     }
 
-    /// So many elements; each takes a byte at least, so that there cannot be more of them than bytes.
+    /// Reads `count` elements; each takes at least one byte, so there cannot be more elements than bytes.
     fn values(&mut self, count: u64, kinds: &[u8], depth: usize) -> Option<()> {
         if count > self.0.len() as u64 || depth > DEEPEST {
             return None;

@@ -1,23 +1,24 @@
-//! Reads several files in order, the next one already while the last one is worked on.
+//! Reads several files in order, with the next file read ahead.
 
 use std::collections::VecDeque;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::error::Error;
-use crate::load::block::{Block, Flow, Layout, Wanted, read_blocks};
+use crate::load::block::{Block, Layout, Wanted, lock, read_blocks};
 use crate::load::trace::Readings;
 
 /// Files that are read at the same time.
 const FILES_AT_ONCE: usize = 2;
-/// Batches of a file that may wait.
+/// Capacity of the queue of batches of one file.
 const BATCHES_WAITING: usize = 4;
 
 /// Turns a block of a file into readings.
 pub(crate) type Convert = dyn Fn(&Arc<Path>, &Block) -> Result<Readings, Error> + Send + Sync;
 
-/// Tells the readings of all files, in the order of the files.
+/// Visits the readings of all files, in the order of the files.
 ///
 /// # Errors
 /// The first error, in the order of files and rows.
@@ -39,7 +40,7 @@ pub(crate) fn stream(
                 scope.spawn(move || read_file(file, layout, wanted, convert, &sender));
                 ahead.push_back(receiver);
             }
-            // a receiver that is dropped here, by an error below, stops its reader
+            // An error below drops the receiver, which stops its reader.
             let Some(receiver) = ahead.pop_front() else {
                 return Ok(());
             };
@@ -62,17 +63,17 @@ fn read_file(
     let outcome = read_blocks(file, layout, wanted, None, move |block| {
         let readings = convert(&name, &block)?;
         Ok(match batches.send(Ok(readings)) {
-            Ok(()) => Flow::Continue,
-            Err(_) => Flow::Stop,
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
         })
     });
     if let Err(error) = outcome {
-        // nobody listens any more: the reader of the files has already failed
+        // The send fails only if the receiver has already returned an error.
         let _ = sender.send(Err(error));
     }
 }
 
-/// Sorts files by the time in their first rows; files that begin at the same time stay in order of their names.
+/// Sorts files by the time in their first rows; files with the same first time keep the order of their names.
 ///
 /// # Errors
 /// A file whose first row is bad.
@@ -87,11 +88,11 @@ pub(crate) fn sort_by_first_time(
         let found = Arc::clone(&first);
         read_blocks(&file, &layout, wanted, Some(1), move |block| {
             if let Some(&time) = block.integers(time).first() {
-                *found.lock().unwrap_or_else(PoisonError::into_inner) = time;
+                *lock(&found) = time;
             }
-            Ok(Flow::Stop)
+            Ok(ControlFlow::Break(()))
         })?;
-        let first = *first.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = *lock(&first);
         timed.push((first, (file, layout)));
     }
     timed.sort_by_key(|(first, _)| *first);

@@ -10,18 +10,18 @@ use crate::load::block::{Format, Kind, Layout, Wanted, column_names, missing_col
 use crate::load::stream::{Convert, sort_by_first_time, stream};
 use crate::load::trace::{Irregular, Order, Readings, Step, Trace, ValueColumn, expand};
 
-/// Where a table is and what its columns mean.
+/// Files of a table and the roles of its columns.
 ///
 /// | field | default | purpose |
 /// |---|---|---|
 /// | `paths` | | files or globs: Parquet by the endings `.parquet` and `.pq`, else CSV, plain or gzip |
-/// | `header` | true | whether CSV files begin with a header; without one, columns are called `1`, `2`, … |
+/// | `header` | true | whether CSV files begin with a header; without one, columns are named `1`, `2`, … |
 /// | `series` | `series` | the column that names the series |
 /// | `time` | `time` | the column of times, whole numbers |
 /// | `values` | `value` | the columns of values |
 /// | `step` | the first distance seen | distance in time of two readings of a series |
-/// | `irregular` | error | what a distance that is no multiple of a given step means: error or gap |
-/// | `sort` | false | sort by time in memory, for tables in another order; the table must fit there |
+/// | `irregular` | error | handling of a distance that is not a multiple of a given step: error or gap |
+/// | `sort` | false | sort by time in memory, for tables in another order; the table must fit in memory |
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 pub struct TableOptions {
@@ -37,7 +37,7 @@ pub struct TableOptions {
     pub values: Vec<String>,
     /// Distance in time of two readings of a series.
     pub step: Option<i64>,
-    /// What a distance that is no multiple of a given step means.
+    /// Handling of a distance that is not a multiple of a given step.
     pub irregular: Irregular,
     /// Whether to sort by time, in memory.
     pub sort: bool,
@@ -67,7 +67,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// Finds the files and their columns, and puts them in order.
+    /// Finds and sorts the files, and checks their columns.
     ///
     /// # Errors
     /// A missing or empty file, a missing column, a bad first row.
@@ -183,7 +183,9 @@ impl Trace for Table {
 }
 
 impl Table {
-    /// Tells the readings in the order of their times, after reading them all.
+    /// Visits the readings in the order of their times, after reading all of them.
+    ///
+    /// Sorted here and not by polars, so that an error still names file and row.
     fn read_sorted(
         &self,
         convert: &Arc<Convert>,

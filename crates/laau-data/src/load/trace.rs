@@ -1,4 +1,4 @@
-//! What a trace is: series of readings in time, told in batches.
+//! The interface of a trace: series of readings in time, visited in batches.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,9 +6,9 @@ use std::sync::Arc;
 use crate::error::Error;
 use crate::load::text::Texts;
 
-/// A trace that can be read, as often as needed, from start to end.
+/// A trace that can be read repeatedly from start to end.
 ///
-/// Implement it to bring a format of your own: [`crate::import`] and [`crate::inspect_trace`] take any trace.
+/// Implement it to add a format: [`crate::import`] and [`crate::inspect_trace`] take any trace.
 pub trait Trace: Send + Sync {
     /// The values of one reading, in order.
     fn values(&self) -> Vec<ValueColumn>;
@@ -19,11 +19,11 @@ pub trait Trace: Send + Sync {
     /// The distance in time between two readings of a series.
     fn step(&self) -> Step;
 
-    /// Tells all readings, batch by batch. The order does not depend on threads nor on the order in which files were
-    /// named, and every call tells the same.
+    /// Visits all readings, batch by batch. The order depends neither on threads nor on the order of the paths, and is the
+    /// same in every call.
     ///
     /// # Errors
-    /// Bad input, with file, row and column; and whatever `visit` returns.
+    /// Bad input, with file, row and column; and any error of `visit`.
     fn read(&self, order: Order, visit: &mut dyn FnMut(&Readings) -> Result<(), Error>) -> Result<(), Error>;
 }
 
@@ -32,25 +32,25 @@ pub trait Trace: Send + Sync {
 pub struct ValueColumn {
     /// Its column.
     pub name: String,
-    /// Whether it is in [0, 1] already and stays as it is: a property of the series, not a measurement.
+    /// Whether it is a property of the series, already in [0, 1], and not a measurement to be normalised.
     pub fixed: bool,
 }
 
 /// The distance in time between two readings of a series. A multiple of it is a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// The first distance that the trace shows; any that is not a multiple of it is an error.
+    /// The first distance in the trace; a distance that is not a multiple of it is an error.
     Inferred,
     /// A known distance.
     Known {
         /// The distance.
         step: i64,
-        /// What a distance that is not a multiple of it means.
+        /// Handling of a distance that is not a multiple of it.
         irregular: Irregular,
     },
 }
 
-/// What to do with a distance in time that is not a multiple of the step.
+/// Handling of a distance in time that is not a multiple of the step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Irregular {
@@ -60,7 +60,7 @@ pub enum Irregular {
     Gap,
 }
 
-/// The order in which readings are wanted.
+/// The order in which readings are visited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// Times ascend within each series.
@@ -82,7 +82,7 @@ pub struct Readings {
     dropped: Dropped,
 }
 
-/// Rows that a trace left out on purpose.
+/// Rows that a trace excluded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct Dropped {
@@ -135,7 +135,7 @@ impl Readings {
     /// Appends a reading to the run.
     ///
     /// # Panics
-    /// Before the first [`Readings::begin`], or when the values are not as many as the batch was made for.
+    /// Before the first [`Readings::begin`], or if the number of values is not the width of the batch.
     pub fn push(&mut self, time: i64, values: &[f64]) {
         assert_eq!(values.len(), self.width, "values per reading");
         self.times.push(time);
@@ -143,7 +143,7 @@ impl Readings {
         *self.ends.last_mut().expect("a run was begun") += 1;
     }
 
-    /// Counts rows that were left out.
+    /// Counts excluded rows.
     pub fn drop_rows(&mut self, dropped: Dropped) {
         self.dropped.filtered += dropped.filtered;
         self.dropped.unlisted += dropped.unlisted;
@@ -159,7 +159,7 @@ impl Readings {
         self.times.len()
     }
 
-    /// Rows that were left out.
+    /// Excluded rows.
     pub(crate) fn dropped(&self) -> Dropped {
         self.dropped
     }
@@ -179,10 +179,10 @@ impl Readings {
     }
 }
 
-/// The files that paths and globs name, each once, in order of their names.
+/// The files that match paths and globs, without duplicates, in order of their names.
 ///
 /// # Errors
-/// [`Error::NoFile`] for a path or glob that names nothing, [`Error::Invalid`] for a broken glob.
+/// [`Error::NoFile`] for a path or glob without a match, [`Error::Invalid`] for a broken glob.
 pub(crate) fn expand(patterns: &[String]) -> Result<Vec<PathBuf>, Error> {
     let mut files = Vec::new();
     for pattern in patterns {

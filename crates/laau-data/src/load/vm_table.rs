@@ -1,23 +1,25 @@
 //! The table of virtual machines of the Azure VM trace: category, cores and memory of each.
+//!
+//! The filters are not part of the polars scan: a reading of an excluded machine and one of an unlisted machine are counted
+//! apart, and an open bucket such as `>24` is not a number that polars can cast.
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Cell, Error};
-use crate::load::block::{Flow, Format, Kind, Layout, read_blocks};
+use crate::load::block::{Format, Kind, Layout, fold_blocks};
 use crate::load::trace::expand;
 
-/// How `vmtable.csv` is used: which machines are taken, and what their contexts get.
+/// Uses of `vmtable.csv`: a filter of machines, and further entries of the contexts.
 ///
 /// | field | default | purpose |
 /// |---|---|---|
 /// | `path` | | the file, 11 columns, no header, plain or gzip |
-/// | `categories` | all | take machines of these categories: `Interactive`, `Delay-insensitive`, `Unknown` |
-/// | `cores`, `memory` | all | take machines in this range, both ends included |
-/// | `contexts` | none | properties that each context gets, divided by the greatest of the table |
+/// | `categories` | all | only machines of these categories: `Interactive`, `Delay-insensitive`, `Unknown` |
+/// | `cores`, `memory` | all | only machines in this range, both ends included |
+/// | `contexts` | none | properties to append to each context, divided by the maximum of the table |
 ///
 /// In the second version of the trace cores and memory are buckets. An open bucket such as `>24` is in a range only if the
 /// range has no upper end, or an infinite one, and a lower end of at most 24; in a context it counts as twice its bound.
@@ -26,13 +28,13 @@ use crate::load::trace::expand;
 pub struct VmTableOptions {
     /// The file.
     pub path: String,
-    /// Categories to take; all if empty.
+    /// Categories to include; all if empty.
     pub categories: Vec<String>,
-    /// Least and greatest number of cores to take.
+    /// Minimum and maximum number of cores.
     pub cores: (Option<f64>, Option<f64>),
-    /// Least and greatest memory to take, in GB.
+    /// Minimum and maximum memory, in GB.
     pub memory: (Option<f64>, Option<f64>),
-    /// Properties that each context gets.
+    /// Properties to append to each context.
     pub contexts: Vec<VmProperty>,
 }
 
@@ -57,7 +59,7 @@ impl VmProperty {
     }
 }
 
-/// The machines of the table: `None` for one that is listed but not taken.
+/// The machines of the table: `None` for a machine that the filter excludes.
 #[derive(Debug, Default)]
 pub(crate) struct VmTable {
     machines: HashMap<Box<str>, Option<Size>>,
@@ -71,7 +73,7 @@ struct Size {
     memory: f64,
 }
 
-/// What the table says of a machine.
+/// Whether the table lists a machine, and whether the filter includes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Listed {
     Taken,
@@ -107,21 +109,19 @@ impl VmTable {
             },
         };
         let wanted = ["vmid", "vmcategory", "vmcorecount", "vmmemory"].map(|n| (n.to_owned(), Kind::Text));
-        let table = Arc::new(Mutex::new(Self::default()));
+        let mut table = Self::default();
         for file in expand(std::slice::from_ref(&options.path))? {
-            let (name, table, options) = (file.clone(), Arc::clone(&table), options.clone());
-            read_blocks(&file, &layout, &wanted, None, move |block| {
-                let mut table = table.lock().unwrap_or_else(PoisonError::into_inner);
+            let (name, options) = (file.clone(), options.clone());
+            table = fold_blocks(&file, &layout, &wanted, table, move |table, block| {
                 for index in 0..block.rows {
                     let row = block.first_row + index as u64;
                     let [id, category, cores, memory] =
                         std::array::from_fn(|column| block.text(column).get(index));
                     table.add(&options, &name, row, id, category, cores, memory)?;
                 }
-                Ok(Flow::Continue)
+                Ok(())
             })?;
         }
-        let table = std::mem::take(&mut *table.lock().unwrap_or_else(PoisonError::into_inner));
         Ok(table)
     }
 

@@ -71,7 +71,7 @@ pub struct EmbeddedEpisode {
 ///
 /// The same input gives the same bits on one machine: the first embedding comes from our seeded generator, neighbours
 /// are found exactly and ties between them go to the earlier episode (the crate's own tree draws unseeded pivots), and
-/// the descent runs in a pool of one thread (the crate's parallel sums depend on who steals what).
+/// the descent runs in a pool of one thread (the crate's parallel sums depend on work stealing).
 ///
 /// # Errors
 /// [`Error::Invalid`] for an option outside its range, episodes of different shapes, or too few for the perplexity.
@@ -126,7 +126,7 @@ pub fn tsne(
         .collect())
 }
 
-/// Three times the perplexity, as is usual: what is further away weighs next to nothing.
+/// Three times the perplexity, the usual cut-off: weights of more distant points are negligible.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -43,14 +43,14 @@ impl Workload {
     /// The weights, episode × step × action.
     fn weights(&self, actions: usize, options: &GenerateOptions) -> Result<Vec<f64>, Error> {
         if options.construction == Construction::Interleaved {
-            // The VMs that a long episode meets one after the other come `actions` at a time.
+            // A long episode reads its VMs one after the other; each step takes the next `actions` of them.
             let long = self.generate(&GenerateOptions {
                 horizon: options.horizon * actions,
                 ..*options
             })?;
             return Ok(long.contexts().to_vec());
         }
-        // Each action has a run of episodes, hence VMs, of its own.
+        // Each action has its own run of episodes, hence its own VMs.
         let run = options.episodes.div_ceil(options.episodes_per_vm) * options.episodes_per_vm;
         let scalar = self.generate(&GenerateOptions {
             episodes: run * actions,

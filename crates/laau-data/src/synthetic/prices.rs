@@ -15,11 +15,11 @@ use crate::random::{Purpose, normal, stream, uniform};
 ///
 /// | parameter | default | purpose | range |
 /// |---|---|---|---|
-/// | `least`, `most` | 1, 4 | the range of prices, known to everybody | 0 < least < most |
+/// | `least`, `most` | 1, 4 | the range of prices, known to every policy | 0 < least < most |
 /// | `volatility` | 0.15 | standard deviation of the logarithm from step to step | > 0 |
 /// | `inventory` | (2, 4) | what there is to sell, per step | 0 ≤ lo ≤ hi |
 ///
-/// **Budgets.** A sale of up to 10 a step raises revenue at every price of the range (`p − 0.05 x > 0`), so that without a
+/// **Budgets.** A sale of up to 10 a step raises revenue at every price of the range (`p − 0.05 x > 0`), so without a
 /// budget every step would sell 10. With 2 to 4 a step, the inventory is gone after a fifth to two fifths of the steps
 /// at full speed: it binds, and when to sell is the question.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -91,7 +91,7 @@ impl ContextProcess for Prices {
     }
 }
 
-/// Folds a number into `[0, width]`, as light between two mirrors.
+/// Reflects a number into `[0, width]`.
 fn reflect(height: f64, width: f64) -> f64 {
     let folded = height.rem_euclid(2.0 * width);
     folded.min(2.0 * width - folded)

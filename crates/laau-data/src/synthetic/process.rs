@@ -1,4 +1,4 @@
-//! Laws of contexts for problems of any kind, and how they become episodes.
+//! Random processes of contexts for any problem, and the episodes that they generate.
 
 use laau_core::{Episodes, Sets};
 
@@ -7,10 +7,10 @@ use super::{GenerateOptions, generate_sets};
 use crate::error::Error;
 use crate::windows::options::Split;
 
-/// A law of contexts: series without end (a VM, a user, a market, a site), and budgets that bind.
+/// A random process of contexts: infinite series (a VM, a user, a market, a site), and budgets that bind.
 ///
-/// *Consecutive* episodes are successive steps of one series. *Interleaved* ones deal the series of each time, in a random
-/// order, into episodes, so that each step of an episode meets another series.
+/// *Consecutive* episodes are successive steps of one series. *Interleaved* episodes distribute the series of each time in a
+/// random order, so each step of an episode reads a different series.
 pub trait ContextProcess: Send + Sync {
     /// Entries of a context.
     fn context_len(&self) -> usize;
@@ -27,7 +27,7 @@ pub trait ContextProcess: Send + Sync {
     /// The contexts of the first `len` steps of one series, one after the other. The parameters have been checked.
     fn series(&self, seed: u64, series: u64, len: usize) -> Vec<f64>;
 
-    /// Generates episodes; [`GenerateOptions::budget`] is not used. The same bits for a seed, whatever the number of threads.
+    /// Generates episodes; [`GenerateOptions::budget`] is not used. A seed gives the same bits for any number of threads.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a parameter or option outside its range.

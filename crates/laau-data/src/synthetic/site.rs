@@ -16,7 +16,7 @@ use crate::random::{Purpose, normal, stream, uniform};
 ///     k_t   = most_intensity · (cleanest + (1 − cleanest) · σ(−sun · day_t + wind_t))
 /// ```
 ///
-/// Loads and intensities stay in their ranges without any clipping. The phase is uniform, so that episodes begin at any hour.
+/// Loads and intensities stay in their ranges without any clipping. The phase is uniform, so episodes begin at any hour.
 ///
 /// | parameter | default | purpose | range |
 /// |---|---|---|---|
@@ -32,9 +32,9 @@ use crate::random::{Purpose, normal, stream, uniform};
 /// | `energy` | (4, 6) | budget per step | 0 ≤ lo ≤ hi |
 /// | `carbon` | (2.6, 3.8) | budget per step | 0 ≤ lo ≤ hi |
 ///
-/// **Budgets.** Delay falls with every server, so that without budgets every step would take all, an energy of 10.8; the least
+/// **Budgets.** Delay falls with every server, so without budgets every step would take all, an energy of 10.8; the least
 /// is 1.98. An energy of 4 to 6 is between, and about half of what all servers take. The intensity is 0.65 of the greatest in
-/// the middle, so that 5 of energy go with 3.25 of carbon: the range of carbon goes a fifth to either side, and either
+/// the middle, so 5 of energy go with 3.25 of carbon: the range of carbon goes a fifth to either side, and either
 /// budget may be the scarcer one. Carbon must also cover the reserve, 1.98 a step.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]

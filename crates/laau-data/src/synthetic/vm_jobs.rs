@@ -15,8 +15,8 @@ use crate::random::{Purpose, normal, stream, uniform};
 ///     s_t,i ∝ exp(emphasis · [i is the family's resource] + spread · z_i + wander_t,i),   Σ_i s_t,i = 1
 /// ```
 ///
-/// A VM has one size (most are small) and one family (one for each resource, and one without a resource of its own, all alike
-/// likely), and `z` is drawn once; `wander` is an AR(1) per resource.
+/// A VM has one size (most are small) and one family (one for each resource, and one general family, with equal
+/// probabilities), and `z` is drawn once; `wander` is an AR(1) per resource.
 ///
 /// | parameter | default | purpose | range |
 /// |---|---|---|---|
@@ -29,8 +29,8 @@ use crate::random::{Purpose, normal, stream, uniform};
 /// | `memory` | 0.9 | their autocorrelation from step to step | 0 to 1 |
 /// | `budget` | (10, 15) | each resource, per step | 0 ≤ lo ≤ hi |
 ///
-/// **Budgets.** Utility grows with every resource, so that without budgets every job would take 40 of each. The range is the
-/// paper's for one resource, 10 to 15 a step, drawn for each by itself: every budget binds, and they bind unequally.
+/// **Budgets.** Utility grows with every resource, so without budgets every job would take 40 of each. The range is the
+/// paper's for one resource, 10 to 15 a step, drawn independently for each: every budget binds, and they bind unequally.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 pub struct VmJobs {

@@ -1,4 +1,4 @@
-//! Any table of named columns, as Parquet: what reports are exported as.
+//! Tables of named columns as Parquet, the export format of reports.
 
 use std::path::Path;
 
@@ -40,7 +40,7 @@ pub enum Values {
     Optional(Vec<Option<f64>>),
 }
 
-/// Writes columns of equal length as Parquet. The file appears whole or not at all.
+/// Writes columns of equal length as Parquet. The file appears complete or not at all.
 ///
 /// ```
 /// use laau_data::{TableColumn, Values, write_table};
@@ -123,7 +123,7 @@ mod tests {
         );
         check(
             vec![column("a", 2), column("a", 2)],
-            "invalid columns: expected columns of different names, found two of `a`",
+            "invalid columns: duplicate: could not create a new DataFrame: column with name 'a' has more than one occurrence",
         );
     }
 }

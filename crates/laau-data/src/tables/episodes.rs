@@ -1,4 +1,4 @@
-//! The episodes table: how episodes are exchanged, as Parquet or CSV.
+//! The episodes table, the exchange format of episodes, as Parquet or CSV.
 //!
 //! | column | holds |
 //! |---|---|
@@ -10,14 +10,13 @@
 //! Rows are sorted by episode, then by step; all episodes have the same number of steps. Further columns are ignored.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use laau_core::Episodes;
 use polars::prelude::{Column, DataFrame, PolarsError};
 
 use super::{io, unwritable, write_frame};
 use crate::error::{Cell, Error};
-use crate::load::block::{Block, Flow, Format, Kind, Wanted, missing_column, read_blocks};
+use crate::load::block::{Block, Format, Kind, Wanted, fold_blocks, missing_column};
 use crate::load::table::find_layout;
 
 /// Reads an episodes table: Parquet by the endings `.parquet` and `.pq`, else CSV, plain or gzip.
@@ -42,24 +41,20 @@ pub fn read_episodes(path: &Path) -> Result<Episodes, Error> {
             .chain(&budgets)
             .map(|name| (name.clone(), Kind::Number)),
     );
-    let reader = Arc::new(Mutex::new(Reader::new(path, contexts.len(), budgets)));
-    let blocks = Arc::clone(&reader);
-    read_blocks(path, &layout, &wanted, None, move |block| {
-        blocks
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .add(&block)?;
-        Ok(Flow::Continue)
-    })?;
-    let mut reader = reader.lock().unwrap_or_else(PoisonError::into_inner);
-    reader.finish()
+    let reader = Reader {
+        file: path.to_path_buf(),
+        width: contexts.len(),
+        budget_names: budgets,
+        ..Reader::default()
+    };
+    fold_blocks(path, &layout, &wanted, reader, |reader, block| reader.add(&block))?.finish()
 }
 
-/// Writes an episodes table: Parquet by the endings `.parquet` and `.pq`, CSV by `.csv`. The file appears whole or not at
-/// all: it is written beside its place first.
+/// Writes an episodes table: Parquet by the endings `.parquet` and `.pq`, CSV by `.csv`. The file appears complete or not
+/// at all.
 ///
 /// # Errors
-/// Another ending, or a file that cannot be written.
+/// Any other ending, or a file that cannot be written.
 pub fn write_episodes(path: &Path, episodes: &Episodes) -> Result<(), Error> {
     let ending = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
     let format = match ending.to_ascii_lowercase().as_str() {
@@ -152,8 +147,8 @@ fn numbered(path: &Path, name: &str, found: &[String]) -> Result<Vec<String>, Er
     }
 }
 
-/// Collects episodes row by row.
-#[derive(Debug)]
+/// Collects episodes row by row, so that an error names the row where an episode breaks the layout.
+#[derive(Debug, Default)]
 struct Reader {
     file: PathBuf,
     width: usize,
@@ -168,19 +163,6 @@ struct Reader {
 }
 
 impl Reader {
-    fn new(file: &Path, width: usize, budget_names: Vec<String>) -> Self {
-        Self {
-            file: file.to_path_buf(),
-            width,
-            budget_names,
-            horizon: None,
-            current: None,
-            row: 0,
-            contexts: Vec::new(),
-            budgets: Vec::new(),
-        }
-    }
-
     fn add(&mut self, block: &Block) -> Result<(), Error> {
         let resources = self.budget_names.len();
         for index in 0..block.rows {
@@ -247,7 +229,7 @@ impl Reader {
         Err(self.broken(self.row, "step", episode, reason))
     }
 
-    fn finish(&mut self) -> Result<Episodes, Error> {
+    fn finish(mut self) -> Result<Episodes, Error> {
         if let Some((episode, steps)) = self.current {
             self.close(episode, steps)?;
         }
@@ -255,8 +237,8 @@ impl Reader {
             self.horizon.unwrap_or(0),
             self.width,
             self.budget_names.len(),
-            std::mem::take(&mut self.contexts),
-            std::mem::take(&mut self.budgets),
+            self.contexts,
+            self.budgets,
         )?)
     }
 

@@ -8,11 +8,11 @@ use crate::load::checked::{CheckedTrace, Reading, TraceCounts};
 use crate::load::series::mix;
 use crate::load::trace::{Order, Trace};
 
-/// Candidates kept on the first pass, as a multiple of the episodes that are wanted. More make a second pass rarer and
-/// change nothing else.
+/// Candidates kept on the first pass, as a multiple of the episodes of the split. A larger value makes a second pass rarer
+/// and changes nothing else.
 const OVERSAMPLING: usize = 4;
 
-/// The contexts of the three sets, and what was seen.
+/// The contexts of the three sets, and counts.
 #[derive(Debug)]
 pub(crate) struct Made {
     pub(crate) contexts: [Vec<f64>; 3],
@@ -24,15 +24,15 @@ pub(crate) struct Made {
     pub(crate) floored: u64,
     /// Series of each set.
     pub(crate) series: [u64; 3],
-    /// How often the trace was read.
+    /// Number of passes over the trace.
     pub(crate) passes: u32,
 }
 
-/// Cuts every series into windows and takes as many as are wanted.
+/// Cuts every series into windows and selects those of the split.
 ///
 /// One pass keeps the windows of least priority, of any series; when the pass is over, the series are dealt to the sets,
-/// and each set takes its best. Only if a set has too few among those kept, though the trace has enough, a second pass
-/// looks for its best again.
+/// and each set takes its best. A second pass is needed only if the trace has enough windows for a set but too few of them
+/// were kept.
 pub(crate) fn consecutive(trace: &dyn Trace, options: &EpisodeOptions) -> Result<Made, Error> {
     let width = trace.values().len();
     let sizes = options.split.sizes();

@@ -1,4 +1,4 @@
-//! Traces to episodes.
+//! The import of a trace.
 
 use laau_core::{Episodes, Sets};
 use rand::{RngExt as _, SeedableRng as _};
@@ -16,33 +16,33 @@ use crate::load::trace::Trace;
 pub struct Imported {
     /// The episodes; no series is in two of the sets.
     pub sets: Sets,
-    /// What was read, used and dropped.
+    /// Counts of readings and series read, used and dropped.
     pub report: ImportReport,
 }
 
-/// What was read, used and dropped when episodes were made of a trace.
+/// Counts of readings and series that an import read, used and dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct ImportReport {
-    /// What was seen in the trace.
+    /// Counts of the trace.
     pub trace: TraceCounts,
     /// Episodes that the trace holds.
     pub available: u64,
-    /// Readings that are in none of them: shorter than a window, or left out by the stride.
+    /// Readings in none of them: runs shorter than a window, or skipped by the stride.
     pub unused: u64,
     /// Contexts of the chosen episodes that were raised to the floor.
     pub floored: u64,
     /// Series of train, validation and test.
     pub series: [u64; 3],
-    /// How often the trace was read.
+    /// Number of passes over the trace.
     pub passes: u32,
 }
 
-/// Makes episodes of a trace: as many as the split asks for, no series in two sets, in a seeded order.
+/// Makes the episodes of a split from a trace: no series is in two sets, and the order is seeded.
 ///
 /// Memory grows with the number of series (their names, and for each one unfinished window) and the number of episodes
-/// asked for, not with the length of the trace. The same seed gives the same episodes, whatever the number of threads and
-/// the order in which files were named.
+/// in the split, not with the length of the trace. The same seed gives the same episodes, independent of the number of
+/// threads and the order of the paths.
 ///
 /// # Errors
 /// Bad options, bad input with file, row and column, or [`Error::TooShort`].
@@ -114,7 +114,7 @@ pub fn import(trace: &dyn Trace, options: &EpisodeOptions) -> Result<Imported, E
     })
 }
 
-/// Budgets for a number of episodes, uniform in [lo·N, hi·N] for each budget; every set has a stream of its own.
+/// Budgets for a number of episodes, uniform in [lo·N, hi·N] for each budget; every set has its own random stream.
 pub(crate) fn draw_budgets(
     ranges: &[(f64, f64)],
     horizon: usize,

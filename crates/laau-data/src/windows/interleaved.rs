@@ -1,4 +1,4 @@
-//! Episodes whose every step is another series: jobs as they arrive at a server.
+//! Episodes in which each step reads a different series: jobs that arrive at one server.
 
 use super::consecutive::{Made, series_per_set};
 use super::normaliser::Normaliser;
@@ -167,8 +167,8 @@ impl Line {
 
     /// Lines up the readings of one time, in a seeded order.
     ///
-    /// If they suffice for an episode, all its steps are of this time, and what is left over is dropped. If not, the
-    /// episode goes on at the next time, and never with the same series twice in a row if there is another.
+    /// If they fill an episode, all its steps are of this time, and the remaining readings are dropped. Otherwise the episode
+    /// continues at the next time, and never with the same series twice in a row if there is another.
     fn flush(&mut self) {
         self.waiting.sort_unstable();
         let whole = self.waiting.len() * self.width >= self.size;

@@ -1,18 +1,18 @@
-//! How episodes are made of a trace.
+//! Options for making episodes from a trace.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
-/// How episodes are made of a trace. The defaults are the paper's.
+/// Options for making episodes from a trace. The defaults are the paper's.
 ///
 /// | field | default | purpose | range |
 /// |---|---|---|---|
 /// | `horizon` | 20 | steps of an episode, `N` | ≥ 1 |
 /// | `stride` | the horizon | readings from one window's start to the next | ≥ 1 |
-/// | `construction` | consecutive | what the steps of an episode are | |
+/// | `construction` | consecutive | which readings form an episode | |
 /// | `normalisation` | percent | how readings become contexts | |
-/// | `out_of_range` | error | what becomes of a reading outside the normalisation's range | |
+/// | `out_of_range` | error | handling of a reading outside the normalisation's range | |
 /// | `floor` | 0 | least context; smaller ones are raised to it, and counted | ≥ 0 |
 /// | `budgets` | [(10, 15)] | per resource: a budget is drawn from U[lo·N, hi·N] | 0 ≤ lo ≤ hi |
 /// | `split` | 5000, 1000, 2000 | episodes for training, validation, test | not all 0 |
@@ -24,17 +24,17 @@ pub struct EpisodeOptions {
     pub horizon: usize,
     /// Readings from one window's start to the next; the horizon if not given, so that windows are disjoint.
     pub stride: Option<usize>,
-    /// What the steps of an episode are.
+    /// Which readings form an episode.
     pub construction: Construction,
     /// How readings become contexts.
     pub normalisation: Normalisation,
-    /// What becomes of a reading outside the range of the normalisation.
+    /// Handling of a reading outside the range of the normalisation.
     pub out_of_range: OutOfRange,
     /// The least context.
     pub floor: f64,
-    /// Per resource the least and the greatest budget of a step.
+    /// Per resource the minimum and maximum budget per step.
     pub budgets: Vec<(f64, f64)>,
-    /// How many episodes there shall be in each set.
+    /// Number of episodes in each set.
     pub split: Split,
     /// The seed.
     pub seed: u64,
@@ -57,7 +57,7 @@ impl Default for EpisodeOptions {
 }
 
 impl EpisodeOptions {
-    /// The stride, given or not.
+    /// The stride, with its default.
     pub(crate) fn stride(&self) -> usize {
         self.stride.unwrap_or(self.horizon)
     }
@@ -98,15 +98,15 @@ impl EpisodeOptions {
     }
 }
 
-/// What the steps of an episode are.
+/// Which readings form an episode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Construction {
     /// Consecutive readings of one series; a gap in time ends the window.
     #[default]
     Consecutive,
-    /// Each step another series at the same time, in a seeded order. A set with fewer series than steps goes on at the
-    /// next time, never with the same series twice in a row.
+    /// Each step reads a different series at the same time, in a seeded order. A set with fewer series than steps continues
+    /// at the next time, never with the same series twice in a row.
     Interleaved,
 }
 
@@ -121,7 +121,7 @@ pub enum Normalisation {
     SeriesMax,
     /// From the least and the greatest reading of the series to [0, 1]. A constant series becomes zero.
     MinMax,
-    /// As they are.
+    /// Unchanged.
     None,
 }
 
@@ -147,24 +147,24 @@ impl Normalisation {
     }
 }
 
-/// What becomes of a reading outside the range of the normalisation.
+/// Handling of a reading outside the range of the normalisation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OutOfRange {
     /// The trace is refused.
     #[default]
     Error,
-    /// The reading is moved to the nearest bound, and counted.
+    /// The reading is clamped to the nearest bound, and counted.
     Clamp,
 }
 
-/// How many episodes there shall be in each set.
+/// Number of episodes in each set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Split {
     /// For training.
     pub train: usize,
-    /// For choosing settings.
+    /// For choosing options.
     pub validation: usize,
     /// For the report.
     pub test: usize,
