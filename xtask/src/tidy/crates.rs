@@ -21,7 +21,8 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
         "laau-audit",
         &["laau-core", "laau-kkt", "laau-net", "laau-baselines", "laau-data"],
     ),
-    ("xtask", &[]),
+    ("laau-dashboard", &[]),
+    ("xtask", &["laau-dashboard"]),
 ];
 
 /// What an example (a crate in `examples/`) may depend on: every library. Nothing may depend on an example.

@@ -3,8 +3,6 @@
 //! Nothing but the browser is needed: the page is loaded once, a probe (a script that is appended to a copy of the
 //! page) looks and clicks around, and what it returns is read from the document afterwards.
 
-#![allow(dead_code, reason = "tests use all of it, commands a part")]
-
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -42,26 +40,27 @@ const CLOSE: &str = "</pre>";
 
 /// An installed browser.
 #[derive(Debug, Clone)]
-pub(crate) struct Browser {
+pub struct Browser {
     program: PathBuf,
 }
 
 /// What a visit to a page showed.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Visit {
+pub struct Visit {
     /// The document after its scripts have run.
-    pub(crate) dom: String,
+    pub dom: String,
     /// What the probe returned.
-    pub(crate) answer: Value,
+    pub answer: Value,
     /// Uncaught errors and refused loads, in order.
-    pub(crate) errors: Vec<String>,
+    pub errors: Vec<String>,
     /// Every address outside the page's own files that the page asked for.
-    pub(crate) requests: Vec<String>,
+    pub requests: Vec<String>,
 }
 
 impl Browser {
     /// The browser that `LAAU_CHROMIUM` names, or the first of the known ones on the path.
-    pub(crate) fn find() -> Option<Self> {
+    #[must_use]
+    pub fn find() -> Option<Self> {
         if let Some(program) = std::env::var_os("LAAU_CHROMIUM") {
             return Some(Self {
                 program: program.into(),
@@ -76,7 +75,10 @@ impl Browser {
 
     /// Loads a page, runs the body of a function in it, and reports. The function may click, and must return what JSON
     /// can hold.
-    pub(crate) fn visit(&self, page: &Path, probe: &str) -> anyhow::Result<Visit> {
+    ///
+    /// # Errors
+    /// A page that cannot be read, or a browser that fails.
+    pub fn visit(&self, page: &Path, probe: &str) -> anyhow::Result<Visit> {
         let html =
             std::fs::read_to_string(page).with_context(|| format!("cannot read {}", page.display()))?;
         let folder = page.parent().context("a page is in a folder")?;
@@ -110,13 +112,10 @@ impl Browser {
     }
 
     /// Draws the page as a PNG of the given size.
-    pub(crate) fn screenshot(
-        &self,
-        page: &Path,
-        png: &Path,
-        size: (u32, u32),
-        dark: bool,
-    ) -> anyhow::Result<()> {
+    ///
+    /// # Errors
+    /// A browser that fails.
+    pub fn screenshot(&self, page: &Path, png: &Path, size: (u32, u32), dark: bool) -> anyhow::Result<()> {
         let scratch = tempfile::tempdir()?;
         let mut command = self.command(scratch.path());
         if dark {
@@ -236,7 +235,7 @@ mod tests {
 
     fn visit(html: &str, probe: &str) -> Option<Visit> {
         let Some(browser) = Browser::find() else {
-            eprintln!("skipped: no chromium");
+            laau_core::conformance::skipped("a test of browser", "no Chromium is installed");
             return None;
         };
         let folder = tempfile::tempdir().unwrap();

@@ -24,7 +24,7 @@ pub(crate) const HISTORY: &str = "benches/bench-history.jsonl";
 
 /// What to measure.
 #[derive(Debug, Args)]
-pub(crate) struct BenchArgs {
+pub struct BenchArgs {
     /// A few sizes of everything, with few samples
     #[arg(long)]
     small: bool,
@@ -54,8 +54,11 @@ pub(crate) struct BenchArgs {
     history: Option<PathBuf>,
 }
 
-/// Does what the arguments say.
-pub(crate) fn run(arguments: &BenchArgs, root: &Path) -> anyhow::Result<()> {
+/// Measures, checks or writes the page, as the arguments say.
+///
+/// # Errors
+/// A bench that fails, a file that cannot be read or written, a count that has grown since the base.
+pub fn run(arguments: &BenchArgs, root: &Path) -> anyhow::Result<()> {
     let target = target_folder(root)?;
     if let Some(base) = &arguments.check {
         return check(base, arguments.threshold, root, &target);

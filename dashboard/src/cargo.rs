@@ -3,7 +3,8 @@
 use std::process::Command;
 
 /// A command that runs cargo.
-pub(crate) fn cargo() -> Command {
+#[must_use]
+pub fn cargo() -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     outside_of_cargo(Command::new(program))
 }
@@ -12,7 +13,8 @@ pub(crate) fn cargo() -> Command {
 ///
 /// Some build scripts (ring's among them) run again whenever these variables change, and with them everything that
 /// depends on their crates is built again: for us that is all of polars.
-pub(crate) fn outside_of_cargo(mut command: Command) -> Command {
+#[must_use]
+pub fn outside_of_cargo(mut command: Command) -> Command {
     for (name, _) in std::env::vars_os() {
         if name.to_str().is_some_and(is_about_a_package) {
             command.env_remove(name);

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::process::Command;
 
 /// The commit of a folder's sources, with a mark behind it if they were changed since.
-pub(crate) fn commit(root: &Path, mark: &str) -> String {
+#[must_use]
+pub fn commit(root: &Path, mark: &str) -> String {
     let git = |arguments: &[&str]| {
         let output = Command::new("git")
             .args(arguments)

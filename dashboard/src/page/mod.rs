@@ -12,7 +12,7 @@ use crate::browser::Browser;
 
 /// What to draw, and where.
 #[derive(Debug, Args)]
-pub(crate) struct DashboardArgs {
+pub struct DashboardArgs {
     /// The history [default: benches/bench-history.jsonl]
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
@@ -28,7 +28,10 @@ pub(crate) struct DashboardArgs {
 }
 
 /// Writes the page.
-pub(crate) fn run(arguments: &DashboardArgs, root: &Path) -> anyhow::Result<()> {
+///
+/// # Errors
+/// An empty history, or a file that cannot be read or written.
+pub fn run(arguments: &DashboardArgs, root: &Path) -> anyhow::Result<()> {
     let path = arguments.history.clone().unwrap_or_else(|| root.join(HISTORY));
     let records = history::read(&path)?;
     ensure!(
@@ -184,7 +187,10 @@ mod tests {
     #[test]
     fn the_page_works_in_a_browser_and_asks_nobody_for_anything() {
         let Some(browser) = Browser::find() else {
-            eprintln!("skipped: no chromium");
+            laau_core::conformance::skipped(
+                "the_page_works_in_a_browser_and_asks_nobody_for_anything",
+                "no Chromium is installed",
+            );
             return;
         };
         let folder = tempfile::tempdir().unwrap();
