@@ -202,6 +202,15 @@ impl Cell {
             column: column.into(),
         }
     }
+
+    /// The error of a cell with other content than expected.
+    pub(crate) fn refuse(self, expected: &'static str, found: impl Into<String>) -> Error {
+        Error::Cell {
+            cell: self,
+            expected,
+            found: found.into(),
+        }
+    }
 }
 
 impl fmt::Display for Cell {
@@ -216,13 +225,40 @@ impl fmt::Display for Cell {
     }
 }
 
+/// The error of an invalid option or argument.
+pub(crate) fn invalid(what: &'static str, reason: impl Into<String>) -> Error {
+    Error::Invalid {
+        what,
+        reason: reason.into(),
+    }
+}
+
 /// Rejects an option that is out of range.
 pub(crate) fn expect(what: &'static str, found: f64, holds: bool, expected: &str) -> Result<(), Error> {
     if holds {
         return Ok(());
     }
-    Err(Error::Invalid {
-        what,
-        reason: format!("expected {expected}, found {found}"),
-    })
+    Err(invalid(what, format!("expected {expected}, found {found}")))
+}
+
+pub(crate) fn within(what: &'static str, found: f64, low: f64, high: f64) -> Result<(), Error> {
+    let expected = format!("a value from {low} to {high}");
+    expect(what, found, low <= found && found <= high, &expected)
+}
+
+pub(crate) fn positive(what: &'static str, found: f64) -> Result<(), Error> {
+    expect(what, found, found.is_finite() && found > 0.0, "a positive value")
+}
+
+pub(crate) fn non_negative(what: &'static str, found: f64) -> Result<(), Error> {
+    let holds = found.is_finite() && found >= 0.0;
+    expect(what, found, holds, "a finite value, at least 0")
+}
+
+pub(crate) fn finite(what: &'static str, found: f64) -> Result<(), Error> {
+    expect(what, found, found.is_finite(), "a finite value")
+}
+
+pub(crate) fn at_least_one(what: &'static str, found: usize) -> Result<(), Error> {
+    expect(what, found as f64, found > 0, "at least 1")
 }

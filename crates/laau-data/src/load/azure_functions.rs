@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Cell, Error};
+use crate::error::{Cell, Error, invalid};
 use crate::load::block::{Block, Format, Kind, Layout, Wanted, column_names, fold_blocks, missing_column};
 use crate::load::stream::{Convert, stream};
 use crate::load::text::Texts;
@@ -269,10 +269,9 @@ impl Property {
 /// The invocations in one minute.
 fn count(file: &Path, block: &Block, index: usize, minute: usize) -> Result<u32, Error> {
     let value = block.integers(3 + minute)[index];
-    u32::try_from(value).map_err(|_| Error::Cell {
-        cell: Cell::new(file, block.first_row + index as u64, (minute + 1).to_string()),
-        expected: "a count from 0 to 4294967295",
-        found: value.to_string(),
+    u32::try_from(value).map_err(|_| {
+        Cell::new(file, block.first_row + index as u64, (minute + 1).to_string())
+            .refuse("a count from 0 to 4294967295", value.to_string())
     })
 }
 
@@ -312,9 +311,9 @@ fn day(file: &Path) -> Result<i64, Error> {
         .find_map(|part| part.strip_prefix('d')?.parse().ok());
     match day {
         Some(day) if (1..=10_000).contains(&day) => Ok(day),
-        _ => Err(Error::Invalid {
-            what: "file name",
-            reason: format!("expected a day such as `.d07.` in `{}`", file.display()),
-        }),
+        _ => Err(invalid(
+            "file name",
+            format!("expected a day such as `.d07.` in `{}`", file.display()),
+        )),
     }
 }

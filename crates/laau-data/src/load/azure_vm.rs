@@ -156,11 +156,7 @@ impl Trace for AzureVm {
                 let id = ids.get(index);
                 let row = block.first_row + index as u64;
                 if id.is_empty() {
-                    return Err(Error::Cell {
-                        cell: Cell::new(file, row, "vmid"),
-                        expected: "the name of a machine",
-                        found: "nothing".to_owned(),
-                    });
+                    return Err(Cell::new(file, row, "vmid").refuse("the name of a machine", "nothing"));
                 }
                 values.clear();
                 values.push(cpu[index]);

@@ -287,11 +287,7 @@ fn scan_parquet(
             Kind::Number => found.is_integer() || found.is_float(),
         };
         if !fits {
-            return Err(Error::Cell {
-                cell: Cell::new(file, 1, name),
-                expected: kind.expected(),
-                found: format!("a column of type {found}"),
-            });
+            return Err(Cell::new(file, 1, name).refuse(kind.expected(), format!("a column of type {found}")));
         }
         columns.push(col(name.as_str()));
     }
@@ -372,11 +368,7 @@ fn convert_column(
             Format::Parquet => "nothing".to_owned(),
             Format::Csv { .. } => format!("nothing (a row has {} columns)", layout.names.len()),
         };
-        Error::Cell {
-            cell,
-            expected: kind.expected(),
-            found,
-        }
+        cell.refuse(kind.expected(), found)
     };
     match kind {
         Kind::Text => Ok(Column::Text(
@@ -407,11 +399,7 @@ fn not_a_number(file: &Path, name: &str, layout: &Layout, kind: Kind, cell: Cell
             found: shorten(text),
         };
     }
-    Error::Cell {
-        cell,
-        expected: kind.expected(),
-        found: format!("`{}`", shorten(text)),
-    }
+    cell.refuse(kind.expected(), format!("`{}`", shorten(text)))
 }
 
 fn text<'a>(file: &Path, series: &'a Series) -> Result<&'a StringChunked, Error> {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::error::{Cell, Error};
+use crate::error::{Cell, Error, invalid};
 use crate::load::series::SeriesIndex;
 use crate::load::trace::{Dropped, Irregular, Order, Readings, Run, Step, Trace, ValueColumn};
 use crate::windows::options::{Normalisation, OutOfRange};
@@ -67,10 +67,10 @@ impl<'a> CheckedTrace<'a> {
         let (step, irregular) = match trace.step() {
             Step::Inferred => (None, Irregular::Error),
             Step::Known { step, .. } if step <= 0 => {
-                return Err(Error::Invalid {
-                    what: "step",
-                    reason: format!("expected a positive distance in time, found {step}"),
-                });
+                return Err(invalid(
+                    "step",
+                    format!("expected a positive distance in time, found {step}"),
+                ));
             }
             Step::Known { step, irregular } => (Some(step), irregular),
         };
@@ -202,11 +202,7 @@ impl<'a> CheckedTrace<'a> {
         for ((column, value), out) in self.columns.iter().zip(values).zip(out) {
             let cell = || Cell::new(file, run.row, column.name.as_str());
             *out = if value.is_nan() {
-                return Err(Error::Cell {
-                    cell: cell(),
-                    expected: "a finite number",
-                    found: value.to_string(),
-                });
+                return Err(cell().refuse("a finite number", value.to_string()));
             } else if column.fixed {
                 *value
             } else {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Cell, Error};
+use crate::error::{Cell, Error, invalid};
 use crate::load::block::{Format, Kind, Layout, Wanted, column_names, missing_column};
 use crate::load::stream::{Convert, sort_by_first_time, stream};
 use crate::load::trace::{Irregular, Order, Readings, Step, Trace, ValueColumn, expand};
@@ -73,10 +73,7 @@ impl Table {
     /// A missing or empty file, a missing column, a bad first row.
     pub fn open(options: TableOptions) -> Result<Self, Error> {
         if options.values.is_empty() {
-            return Err(Error::Invalid {
-                what: "values",
-                reason: "expected at least one value column".to_owned(),
-            });
+            return Err(invalid("values", "expected at least one value column"));
         }
         let mut wanted = vec![
             (options.time.clone(), Kind::Integer),
@@ -86,10 +83,10 @@ impl Table {
         let mut names: Vec<&str> = wanted.iter().map(|(name, _)| name.as_str()).collect();
         names.sort_unstable();
         if let Some([name, ..]) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(Error::Invalid {
-                what: "columns",
-                reason: format!("expected different columns, found `{name}` twice"),
-            });
+            return Err(invalid(
+                "columns",
+                format!("expected different columns, found `{name}` twice"),
+            ));
         }
         let mut files = Vec::new();
         for file in expand(&options.paths)? {
@@ -161,11 +158,9 @@ impl Trace for Table {
             for index in 0..block.rows {
                 let row = block.first_row + index as u64;
                 if ids.get(index).is_empty() {
-                    return Err(Error::Cell {
-                        cell: Cell::new(file, row, series.as_str()),
-                        expected: "the name of a series",
-                        found: "nothing".to_owned(),
-                    });
+                    return Err(
+                        Cell::new(file, row, series.as_str()).refuse("the name of a series", "nothing")
+                    );
                 }
                 values.clear();
                 values.extend(columns.iter().map(|column| column[index]));

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::error::Error;
+use crate::error::{Error, invalid};
 use crate::load::text::Texts;
 
 /// A trace that can be read repeatedly from start to end.
@@ -191,10 +191,8 @@ pub(crate) fn expand(patterns: &[String]) -> Result<Vec<PathBuf>, Error> {
             files.push(PathBuf::from(pattern));
             continue;
         }
-        let matches = glob::glob(pattern).map_err(|error| Error::Invalid {
-            what: "glob",
-            reason: format!("`{pattern}`: {error}"),
-        })?;
+        let matches =
+            glob::glob(pattern).map_err(|error| invalid("glob", format!("`{pattern}`: {error}")))?;
         for file in matches {
             let file = file.map_err(|error| Error::Io {
                 file: error.path().to_path_buf(),
@@ -211,10 +209,7 @@ pub(crate) fn expand(patterns: &[String]) -> Result<Vec<PathBuf>, Error> {
         }
     }
     if files.is_empty() {
-        return Err(Error::Invalid {
-            what: "paths",
-            reason: "expected at least one file".to_owned(),
-        });
+        return Err(invalid("paths", "expected at least one file"));
     }
     files.sort_by_key(|file| natural(file));
     files.dedup();

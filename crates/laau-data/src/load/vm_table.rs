@@ -140,11 +140,7 @@ impl VmTable {
         memory: &str,
     ) -> Result<(), Error> {
         if id.is_empty() {
-            return Err(Error::Cell {
-                cell: Cell::new(file, row, "vmid"),
-                expected: "the name of a machine",
-                found: "nothing".to_owned(),
-            });
+            return Err(Cell::new(file, row, "vmid").refuse("the name of a machine", "nothing"));
         }
         let cores = Bucket::parse(file, row, "vmcorecount", cores)?;
         let memory = Bucket::parse(file, row, "vmmemory", memory)?;
@@ -160,11 +156,7 @@ impl VmTable {
             && cores.is_in(options.cores)
             && memory.is_in(options.memory);
         if self.machines.insert(id.into(), taken.then_some(size)).is_some() {
-            return Err(Error::Cell {
-                cell: Cell::new(file, row, "vmid"),
-                expected: "each machine once",
-                found: format!("`{id}` again"),
-            });
+            return Err(Cell::new(file, row, "vmid").refuse("each machine once", format!("`{id}` again")));
         }
         Ok(())
     }
@@ -209,15 +201,14 @@ impl Bucket {
             } else {
                 Self::Exactly(value)
             }),
-            _ => Err(Error::Cell {
-                cell: Cell::new(file, row, column),
-                expected: "a size such as 4, 1.75 or >24",
-                found: if text.is_empty() {
+            _ => Err(Cell::new(file, row, column).refuse(
+                "a size such as 4, 1.75 or >24",
+                if text.is_empty() {
                     format!("nothing (a row has {} columns)", COLUMNS.len())
                 } else {
                     format!("`{text}`")
                 },
-            }),
+            )),
         }
     }
 

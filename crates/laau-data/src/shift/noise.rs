@@ -4,7 +4,7 @@ use laau_core::Episodes;
 use rayon::prelude::*;
 
 use super::wasserstein::{Slices, between_sorted, sliced_wasserstein, sorted};
-use crate::error::{Error, expect};
+use crate::error::{Error, expect, finite, non_negative, positive};
 use crate::random::{Purpose, normal_pair, stream};
 
 /// Options of [`shift`].
@@ -134,13 +134,8 @@ pub fn shift(
 /// # Errors
 /// [`Error::Invalid`] unless the mean is finite and the deviation finite and not negative.
 pub fn add_noise(episodes: &Episodes, mean: f64, deviation: f64, seed: u64) -> Result<Episodes, Error> {
-    expect("mean of the noise", mean, mean.is_finite(), "a finite value")?;
-    expect(
-        "deviation of the noise",
-        deviation,
-        deviation.is_finite() && deviation >= 0.0,
-        "a finite value, at least 0",
-    )?;
+    finite("mean of the noise", mean)?;
+    non_negative("deviation of the noise", deviation)?;
     let draws = draws(episodes.contexts().len(), seed);
     Ok(Episodes::new(
         episodes.horizon(),
@@ -229,27 +224,16 @@ fn check(target: f64, options: &Shift) -> Result<(), Error> {
         largest_scale,
         ..
     } = *options;
-    let positive = |value: f64| value.is_finite() && value > 0.0;
-    expect(
-        "target distance",
-        target,
-        target.is_finite() && target >= 0.0,
-        "a finite value, at least 0",
-    )?;
-    expect("mean of the noise", mean, mean.is_finite(), "a finite value")?;
+    non_negative("target distance", target)?;
+    finite("mean of the noise", mean)?;
     expect(
         "deviation of the noise",
         deviation,
         deviation.is_finite() && deviation >= 0.0 && (mean != 0.0 || deviation > 0.0),
         "a finite value, at least 0, and not 0 beside a mean of 0",
     )?;
-    expect("tolerance", tolerance, positive(tolerance), "a positive value")?;
-    expect(
-        "largest scale",
-        largest_scale,
-        positive(largest_scale),
-        "a positive value",
-    )
+    positive("tolerance", tolerance)?;
+    positive("largest scale", largest_scale)
 }
 
 #[cfg(test)]

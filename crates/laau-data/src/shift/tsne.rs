@@ -4,7 +4,7 @@ use bhtsne::{Neighbor, tSNE};
 use laau_core::Episodes;
 use rayon::prelude::*;
 
-use crate::error::Error;
+use crate::error::{Error, invalid, positive};
 use crate::random::{Purpose, normal_pair, stream};
 
 /// Options of [`tsne`].
@@ -102,10 +102,7 @@ pub fn tsne(
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(1)
         .build()
-        .map_err(|error| Error::Invalid {
-            what: "thread pool",
-            reason: format!("expected one more thread, found: {error}"),
-        })?;
+        .map_err(|error| invalid("thread pool", format!("expected one more thread, found: {error}")))?;
     let embedding = pool.install(|| {
         tSNE::<f64, &[f64], 2>::new(&points)
             .perplexity(options.perplexity)
@@ -178,7 +175,6 @@ fn first_embedding(count: usize, seed: u64) -> Vec<f64> {
 }
 
 fn check(training: &Episodes, testing: &Episodes, points: usize, options: &TsneOptions) -> Result<(), Error> {
-    let invalid = |what, reason: String| Err(Error::Invalid { what, reason });
     let shape = |set: &Episodes| (set.horizon(), set.context_len());
     let &TsneOptions {
         perplexity,
@@ -187,29 +183,27 @@ fn check(training: &Episodes, testing: &Episodes, points: usize, options: &TsneO
         ..
     } = options;
     if shape(training) != shape(testing) {
-        return invalid(
+        return Err(invalid(
             "sets of episodes",
             format!(
                 "expected one horizon and context length, found {:?} and {:?}",
                 shape(training),
                 shape(testing)
             ),
-        );
+        ));
     }
-    if !(theta.is_finite() && theta > 0.0) {
-        return invalid("theta", format!("expected a positive value, found {theta}"));
-    }
+    positive("theta", theta)?;
     if epochs == 0 {
-        return invalid("epochs", "expected at least one, found none".to_owned());
+        return Err(invalid("epochs", "expected at least one, found none"));
     }
     if !(perplexity >= 1.0 && 3.0 * perplexity <= points.saturating_sub(1) as f64) {
-        return invalid(
+        return Err(invalid(
             "perplexity",
             format!(
                 "expected a value from 1 to a third of the other points, {:.1}, found {perplexity}",
                 points.saturating_sub(1) as f64 / 3.0
             ),
-        );
+        ));
     }
     Ok(())
 }

@@ -9,7 +9,7 @@
 use laau_core::Episodes;
 use rayon::prelude::*;
 
-use crate::error::Error;
+use crate::error::{Error, invalid};
 use crate::random::{Purpose, normal_pair, stream};
 
 /// The Wasserstein-1 distance between two samples of numbers, of any sizes: `∫ |F⁻¹(u) − G⁻¹(u)| du`, by sorting.
@@ -74,10 +74,7 @@ impl Default for Slices {
 pub fn sliced_wasserstein(first: &Episodes, second: &Episodes, slices: &Slices) -> Result<f64, Error> {
     let dimension = common_dimension(first, second)?;
     if slices.directions == 0 {
-        return Err(Error::Invalid {
-            what: "directions",
-            reason: "expected at least one, found none".to_owned(),
-        });
+        return Err(invalid("directions", "expected at least one, found none"));
     }
     let distances: Vec<f64> = (0..slices.directions as u64)
         .into_par_iter()
@@ -100,15 +97,14 @@ pub fn sliced_wasserstein(first: &Episodes, second: &Episodes, slices: &Slices) 
 
 /// A sorted copy of a finite, non-empty sample.
 pub(crate) fn sorted(sample: &[f64]) -> Result<Vec<f64>, Error> {
-    let invalid = |reason: String| Error::Invalid {
-        what: "sample",
-        reason,
-    };
     if sample.is_empty() {
-        return Err(invalid("expected at least one value, found none".to_owned()));
+        return Err(invalid("sample", "expected at least one value, found none"));
     }
     if let Some(value) = sample.iter().find(|value| !value.is_finite()) {
-        return Err(invalid(format!("expected finite values, found {value}")));
+        return Err(invalid(
+            "sample",
+            format!("expected finite values, found {value}"),
+        ));
     }
     let mut sample = sample.to_vec();
     sample.par_sort_unstable_by(f64::total_cmp);
@@ -142,24 +138,24 @@ pub(crate) fn between_sorted(left: &[f64], right: &[f64]) -> f64 {
 fn common_dimension(first: &Episodes, second: &Episodes) -> Result<usize, Error> {
     let dimension = |set: &Episodes| set.horizon() * set.context_len();
     if first.is_empty() || second.is_empty() {
-        return Err(Error::Invalid {
-            what: "sets of episodes",
-            reason: format!(
+        return Err(invalid(
+            "sets of episodes",
+            format!(
                 "expected at least one episode in each, found {} and {}",
                 first.len(),
                 second.len()
             ),
-        });
+        ));
     }
     if dimension(first) != dimension(second) {
-        return Err(Error::Invalid {
-            what: "sets of episodes",
-            reason: format!(
+        return Err(invalid(
+            "sets of episodes",
+            format!(
                 "expected episodes of one shape, found {} and {} context values in each",
                 dimension(first),
                 dimension(second)
             ),
-        });
+        ));
     }
     Ok(dimension(first))
 }

@@ -5,7 +5,7 @@ use rayon::prelude::*;
 
 use super::Workload;
 use super::vm::Vm;
-use crate::error::{Error, expect};
+use crate::error::{Error, at_least_one, expect, non_negative};
 use crate::random::{Purpose, below, stream, uniform};
 use crate::windows::options::{Construction, Split};
 
@@ -201,19 +201,14 @@ pub(super) fn check(options: &GenerateOptions) -> Result<(), Error> {
         ("number of episodes", options.episodes),
         ("number of episodes per VM", options.episodes_per_vm),
     ] {
-        expect(what, count as f64, count > 0, "at least 1")?;
+        at_least_one(what, count)?;
     }
     check_range(options.budget)
 }
 
 /// Rejects a range of budgets that is not ordered.
 pub(super) fn check_range((low, high): (f64, f64)) -> Result<(), Error> {
-    expect(
-        "least budget per step",
-        low,
-        low.is_finite() && low >= 0.0,
-        "a finite value, at least 0",
-    )?;
+    non_negative("least budget per step", low)?;
     expect(
         "greatest budget per step",
         high,

@@ -2,7 +2,7 @@
 
 use super::ContextProcess;
 use super::vm::Autoregression;
-use crate::error::{Error, expect};
+use crate::error::{Error, at_least_one, expect, within};
 use crate::random::{Purpose, normal, stream, uniform};
 
 /// Users on fading sub-channels: Gauss–Markov Rayleigh fading, correlated in time and between sub-channels.
@@ -84,26 +84,16 @@ impl ContextProcess for Fading {
     }
 
     fn validate(&self) -> Result<(), Error> {
-        expect(
-            "number of channels",
-            self.channels as f64,
-            self.channels > 0,
-            "at least 1",
-        )?;
+        at_least_one("number of channels", self.channels)?;
         for (what, value) in [
             ("memory", self.memory),
             ("coherence", self.coherence),
             ("chance to begin", self.begins),
             ("chance to end", self.ends),
         ] {
-            expect(what, value, (0.0..=1.0).contains(&value), "a value from 0 to 1")?;
+            within(what, value, 0.0, 1.0)?;
         }
-        expect(
-            "shadowing",
-            self.shadowing,
-            (0.0..=10.0).contains(&self.shadowing),
-            "a value from 0 to 10",
-        )?;
+        within("shadowing", self.shadowing, 0.0, 10.0)?;
         expect(
             "least gain",
             self.floor,

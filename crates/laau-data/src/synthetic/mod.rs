@@ -97,7 +97,7 @@ mod statistics;
 mod vm;
 mod vm_jobs;
 
-use crate::error::{Error, expect};
+use crate::error::{Error, expect, finite, positive, within};
 
 pub use episodes::{GenerateOptions, Part, generate_sets};
 pub use fading::Fading;
@@ -262,18 +262,8 @@ impl Workload {
             spread: outlying_spread,
         }
         .check("outlying level")?;
-        expect(
-            "outlying share",
-            outlying_share,
-            (0.0..=1.0).contains(&outlying_share),
-            "a value from 0 to 1",
-        )?;
-        expect(
-            "outlying shift",
-            outlying_shift,
-            outlying_shift.is_finite(),
-            "a finite value",
-        )?;
+        within("outlying share", outlying_share, 0.0, 1.0)?;
+        finite("outlying shift", outlying_shift)?;
         self.wave.check("wave")?;
         self.drift.deviation.check("deviation of the drift")?;
         self.drift.steps.check("steps of the drift")?;
@@ -285,9 +275,8 @@ impl Workload {
         self.spikes.rate.check("rate of the spikes")?;
         self.spikes.extra_steps.check("extra steps of the spikes")?;
         self.spikes.height.check("height of the spikes")?;
-        let positive = |value: f64| value.is_finite() && value > 0.0;
-        expect("day", self.day, positive(self.day), "a positive number of steps")?;
-        expect("scale", self.scale, positive(self.scale), "a positive value")
+        positive("day", self.day)?;
+        positive("scale", self.scale)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Prices of a market, for `laau_core::problems::Trading`.
 
 use super::ContextProcess;
-use crate::error::{Error, expect};
+use crate::error::{Error, expect, positive};
 use crate::random::{Purpose, normal, stream, uniform};
 
 /// A geometric random walk between two prices: a step that would leave the range is reflected at its end.
@@ -56,12 +56,7 @@ impl ContextProcess for Prices {
     }
 
     fn validate(&self) -> Result<(), Error> {
-        expect(
-            "least price",
-            self.least,
-            self.least > 0.0 && self.least.is_finite(),
-            "a positive value",
-        )?;
+        positive("least price", self.least)?;
         expect(
             "greatest price",
             self.most,

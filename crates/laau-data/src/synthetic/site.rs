@@ -4,7 +4,7 @@ use std::f64::consts::TAU;
 
 use super::ContextProcess;
 use super::vm::Autoregression;
-use crate::error::{Error, expect};
+use crate::error::{Error, at_least_one, positive, within};
 use crate::random::{Purpose, normal, stream, uniform};
 
 /// A data centre: daily loads, and a grid whose carbon intensity falls when the sun is up.
@@ -97,13 +97,13 @@ impl ContextProcess for Site {
     }
 
     fn validate(&self) -> Result<(), Error> {
-        expect("number of loads", self.loads as f64, self.loads > 0, "at least 1")?;
+        at_least_one("number of loads", self.loads)?;
         for (what, value) in [
             ("day", self.day),
             ("greatest load", self.most_load),
             ("greatest intensity", self.most_intensity),
         ] {
-            expect(what, value, value > 0.0 && value.is_finite(), "a positive value")?;
+            positive(what, value)?;
         }
         for (what, value) in [
             ("swing", self.swing),
@@ -111,10 +111,10 @@ impl ContextProcess for Site {
             ("sun", self.sun),
             ("wind", self.wind),
         ] {
-            expect(what, value, (0.0..=10.0).contains(&value), "a value from 0 to 10")?;
+            within(what, value, 0.0, 10.0)?;
         }
         for (what, value) in [("memory", self.memory), ("least intensity", self.cleanest)] {
-            expect(what, value, (0.0..=1.0).contains(&value), "a value from 0 to 1")?;
+            within(what, value, 0.0, 1.0)?;
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use polars::prelude::{Column, DataFrame};
 
 use super::write_frame;
-use crate::error::Error;
+use crate::error::{Error, invalid};
 use crate::load::block::Format;
 
 /// A named column.
@@ -67,10 +67,8 @@ pub fn write_table(path: &Path, columns: Vec<TableColumn>) -> Result<(), Error> 
             Values::Optional(values) => Column::new(name.into(), values),
         })
         .collect();
-    let mut frame = DataFrame::new_infer_height(columns).map_err(|error| Error::Invalid {
-        what: "columns",
-        reason: error.to_string(),
-    })?;
+    let mut frame =
+        DataFrame::new_infer_height(columns).map_err(|error| invalid("columns", error.to_string()))?;
     write_frame(path, Format::Parquet, &mut frame)
 }
 

@@ -15,7 +15,7 @@ use laau_core::Episodes;
 use polars::prelude::{Column, DataFrame, PolarsError};
 
 use super::{io, unwritable, write_frame};
-use crate::error::{Cell, Error};
+use crate::error::{Cell, Error, invalid};
 use crate::load::block::{Block, Format, Kind, Wanted, fold_blocks, missing_column};
 use crate::load::table::find_layout;
 
@@ -64,13 +64,13 @@ pub fn write_episodes(path: &Path, episodes: &Episodes) -> Result<(), Error> {
             quoted: true,
         },
         _ => {
-            return Err(Error::Invalid {
-                what: "path",
-                reason: format!(
+            return Err(invalid(
+                "path",
+                format!(
                     "expected an ending .parquet, .pq or .csv, found `{}`",
                     path.display()
                 ),
-            });
+            ));
         }
     };
     let mut frame = frame(episodes).map_err(|error| unwritable(path, &error))?;
@@ -243,10 +243,9 @@ impl Reader {
     }
 
     fn natural(&self, row: u64, column: &str, value: i64) -> Result<u32, Error> {
-        u32::try_from(value).map_err(|_| Error::Cell {
-            cell: Cell::new(&self.file, row, column),
-            expected: "a whole number from 0 to 4294967295",
-            found: value.to_string(),
+        u32::try_from(value).map_err(|_| {
+            Cell::new(&self.file, row, column)
+                .refuse("a whole number from 0 to 4294967295", value.to_string())
         })
     }
 

@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use super::consecutive::{Made, consecutive};
 use super::interleaved::interleaved;
 use super::options::{Construction, EpisodeOptions, Split};
-use crate::error::Error;
+use crate::error::{Error, invalid};
 use crate::load::checked::TraceCounts;
 use crate::load::trace::Trace;
 
@@ -50,10 +50,7 @@ pub fn import(trace: &dyn Trace, options: &EpisodeOptions) -> Result<Imported, E
     options.validate()?;
     let width = trace.values().len();
     if width == 0 {
-        return Err(Error::Invalid {
-            what: "values",
-            reason: "expected at least one value column".to_owned(),
-        });
+        return Err(invalid("values", "expected at least one value column"));
     }
     let Made {
         contexts,

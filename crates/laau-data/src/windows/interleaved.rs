@@ -4,7 +4,7 @@ use super::consecutive::{Made, series_per_set};
 use super::normaliser::Normaliser;
 use super::options::{EpisodeOptions, Split};
 use super::select::{CANDIDATES, Pool, TIMES, assign};
-use crate::error::{Cell, Error};
+use crate::error::{Cell, Error, invalid};
 use crate::load::checked::CheckedTrace;
 use crate::load::series::{SeriesIndex, mix};
 use crate::load::trace::{Order, Trace};
@@ -118,14 +118,14 @@ fn deal(index: &SeriesIndex, counts: &[usize], options: &EpisodeOptions) -> Resu
     })?;
     let series = series_per_set(&sets);
     match (0..3).find(|&set| options.split.sizes()[set] > 0 && series[set] < 2) {
-        Some(set) if horizon > 1 => Err(Error::Invalid {
-            what: "construction",
-            reason: format!(
+        Some(set) if horizon > 1 => Err(invalid(
+            "construction",
+            format!(
                 "interleaved episodes need at least 2 series in each set, found {} for {}",
                 series[set],
                 Split::NAMES[set]
             ),
-        }),
+        )),
         _ => Ok(sets),
     }
 }

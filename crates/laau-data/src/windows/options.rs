@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Error;
+use crate::error::{Error, invalid};
 
 /// Options for making episodes from a trace. The defaults are the paper's.
 ///
@@ -67,7 +67,7 @@ impl EpisodeOptions {
     /// # Errors
     /// [`Error::Invalid`] that names the option.
     pub fn validate(&self) -> Result<(), Error> {
-        let refuse = |what, reason: String| Err(Error::Invalid { what, reason });
+        let refuse = |what, reason: String| Err(invalid(what, reason));
         if self.horizon == 0 {
             return refuse("horizon", "expected at least 1 step, found 0".to_owned());
         }
