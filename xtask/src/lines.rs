@@ -66,7 +66,7 @@ fn mark(tokens: TokenStream, source: &[&str], lines: &mut BTreeSet<usize>) {
                 .peek()
                 .is_some_and(|next| next.to_string().replace(' ', "") == "[cfg(test)]")
             {
-                while let Some(skipped) = tokens.next() {
+                for skipped in tokens.by_ref() {
                     let ends = match skipped {
                         TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,
                         TokenTree::Punct(punct) => punct.as_char() == ';',

@@ -167,14 +167,10 @@ impl AzureFunctions {
 
 impl Trace for AzureFunctions {
     fn values(&self) -> Vec<ValueColumn> {
-        let mut values = vec![ValueColumn {
-            name: "invocations".to_owned(),
-            fixed: false,
-        }];
-        values.extend(self.properties.iter().map(|property| ValueColumn {
-            name: property.name.to_owned(),
-            fixed: true,
-        }));
+        let properties = self.properties.iter();
+        let shares = properties.map(|property| ValueColumn::new(property.name, true));
+        let mut values = vec![ValueColumn::new("invocations", false)];
+        values.extend(shares);
         values
     }
 

@@ -115,15 +115,9 @@ impl AzureVm {
 
 impl Trace for AzureVm {
     fn values(&self) -> Vec<ValueColumn> {
-        let mut values = vec![ValueColumn {
-            name: self.options.reading.column().to_owned(),
-            fixed: false,
-        }];
+        let mut values = vec![ValueColumn::new(self.options.reading.column(), false)];
         let properties = self.options.vm_table.iter().flat_map(|table| &table.contexts);
-        values.extend(properties.map(|property| ValueColumn {
-            name: property.name().to_owned(),
-            fixed: true,
-        }));
+        values.extend(properties.map(|property| ValueColumn::new(property.name(), true)));
         values
     }
 

@@ -126,11 +126,8 @@ pub(crate) fn find_layout(file: &Path, header: bool) -> Result<Layout, Error> {
 
 impl Trace for Table {
     fn values(&self) -> Vec<ValueColumn> {
-        let name = |name: &String| ValueColumn {
-            name: name.clone(),
-            fixed: false,
-        };
-        self.options.values.iter().map(name).collect()
+        let column = |name| ValueColumn::new(name, false);
+        self.options.values.iter().map(column).collect()
     }
 
     fn time_column(&self) -> &str {

@@ -36,6 +36,13 @@ pub struct ValueColumn {
     pub fixed: bool,
 }
 
+impl ValueColumn {
+    pub(crate) fn new(name: impl Into<String>, fixed: bool) -> Self {
+        let name = name.into();
+        Self { name, fixed }
+    }
+}
+
 /// The distance in time between two readings of a series. A multiple of it is a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
