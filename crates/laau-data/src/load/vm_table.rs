@@ -115,9 +115,8 @@ impl VmTable {
             table = fold_blocks(&file, &layout, &wanted, table, move |table, block| {
                 for index in 0..block.rows {
                     let row = block.first_row + index as u64;
-                    let [id, category, cores, memory] =
-                        std::array::from_fn(|column| block.text(column).get(index));
-                    table.add(&options, &name, row, id, category, cores, memory)?;
+                    let cells = std::array::from_fn(|column| block.text(column).get(index));
+                    table.add(&options, &name, row, cells)?;
                 }
                 Ok(())
             })?;
@@ -125,19 +124,13 @@ impl VmTable {
         Ok(table)
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the cells of one row, and where it stands"
-    )]
+    /// Adds the machine of one row: its name, category, cores and memory.
     fn add(
         &mut self,
         options: &VmTableOptions,
         file: &Path,
         row: u64,
-        id: &str,
-        category: &str,
-        cores: &str,
-        memory: &str,
+        [id, category, cores, memory]: [&str; 4],
     ) -> Result<(), Error> {
         if id.is_empty() {
             return Err(Cell::new(file, row, "vmid").refuse("the name of a machine", "nothing"));

@@ -16,6 +16,9 @@ use crate::error::Error;
 use crate::load::block::Format;
 
 /// Writes a table to a temporary file in the same folder, then renames it.
+///
+/// laau-net and laau-cli write files the same way for themselves: siblings do not depend on each other, and laau-core does
+/// no I/O.
 fn write_frame(path: &Path, format: Format, frame: &mut DataFrame) -> Result<(), Error> {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(format!(".{}.part", std::process::id()));
