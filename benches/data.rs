@@ -9,7 +9,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use laau_benches::{fairness_episodes, sweep};
 use laau_core::Episodes;
 use laau_data::tsne::{TsneOptions, tsne};
-use laau_data::wasserstein::{Slices, pooled_wasserstein, sliced_wasserstein, transport_wasserstein};
+use laau_data::wasserstein::{Slices, pooled_wasserstein, sliced_wasserstein};
 use laau_data::{AzureVm, AzureVmOptions, EpisodeOptions, Split, import};
 
 /// Readings of each machine.
@@ -89,15 +89,6 @@ fn distances(criterion: &mut Criterion) {
                 sliced_wasserstein(black_box(&first), &second, &Slices::default()).expect("numbers")
             });
         });
-    }
-    for count in sweep(&[50, 100, 200], 1) {
-        let (first, second) = sets(count);
-        criterion.bench_function(
-            &format!("data/wasserstein-transport/episodes={count}"),
-            |bencher| {
-                bencher.iter(|| transport_wasserstein(black_box(&first), &second).expect("a small set"));
-            },
-        );
     }
 }
 

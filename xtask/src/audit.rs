@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use clap::Args;
 
-use crate::cargo::cargo;
+use laau_dashboard::cargo::cargo;
 
 /// What the audit is asked; everything goes to the program as it is.
 #[derive(Args)]

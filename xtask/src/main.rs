@@ -6,21 +6,17 @@
 )]
 
 mod audit;
-mod bench;
-mod browser;
-mod cargo;
-mod dashboard;
 mod figures;
-mod git;
+mod lines;
 mod newcomer;
-mod peers;
 mod reproduce;
 mod tidy;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use laau_dashboard::{bench, page, workspace_root};
 
 /// Chores of the laau workspace.
 #[derive(Parser)]
@@ -36,6 +32,10 @@ enum Command {
     ///
     /// Example: cargo xtask tidy
     Tidy,
+    /// Counts the lines of code of every package, without blanks, comments and tests, and fails above the limit.
+    ///
+    /// Example: cargo xtask lines
+    Lines,
     /// Runs the newcomer's path of the README, line by line as it is written, with a fresh installation of the binary.
     ///
     /// Example: cargo xtask newcomer
@@ -55,7 +55,7 @@ enum Command {
     /// Draws the history of benchmarks as one page.
     ///
     /// Example: cargo xtask dashboard
-    Dashboard(dashboard::DashboardArgs),
+    Dashboard(page::DashboardArgs),
     /// Draws every figure again from the tables of a reproduction, without running anything.
     ///
     /// Example: cargo xtask figures
@@ -66,24 +66,15 @@ enum Command {
     },
 }
 
-/// The folder of the workspace: the parent of this package's.
-///
-/// It is the one that `cargo run` names, and only without it the one that this was compiled in: clones that share a target
-/// folder share this binary, too.
-fn workspace_root() -> PathBuf {
-    let package = std::env::var_os("CARGO_MANIFEST_DIR")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
-    package.parent().map_or(package.clone(), Path::to_path_buf)
-}
-
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Tidy => tidy::run(),
+        Command::Lines => lines::run(&workspace_root()),
         Command::Newcomer => newcomer::run(&workspace_root()),
         Command::Reproduce(arguments) => reproduce::run(&arguments, &workspace_root()),
         Command::Audit(arguments) => audit::run(&arguments, &workspace_root()),
         Command::Bench(arguments) => bench::run(&arguments, &workspace_root()),
-        Command::Dashboard(arguments) => dashboard::run(&arguments, &workspace_root()),
+        Command::Dashboard(arguments) => page::run(&arguments, &workspace_root()),
         Command::Figures { folder } => figures::run(&folder),
     };
     match result {

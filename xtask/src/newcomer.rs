@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, bail, ensure};
 
-use crate::cargo::outside_of_cargo;
+use laau_dashboard::cargo::outside_of_cargo;
 
 /// The heading over the newcomer's lines.
 const HEADING: &str = "## From nothing to decisions";

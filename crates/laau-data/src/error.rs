@@ -3,11 +3,11 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// What can be wrong with a trace, an episodes table or an option.
+/// Errors in a trace, an episodes table or an option.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// An option or argument that makes no sense.
+    /// An invalid option or argument.
     #[error("invalid {what}: {reason}")]
     Invalid {
         /// The option or argument.
@@ -26,7 +26,7 @@ pub enum Error {
     Io {
         /// The file.
         file: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// A file whose content cannot be decoded: a truncated gzip, text that is not UTF-8, a broken Parquet footer.
@@ -36,7 +36,7 @@ pub enum Error {
         file: PathBuf,
         /// Rows that were read before.
         rows: u64,
-        /// What the decoder said.
+        /// The error of the decoder.
         reason: String,
     },
     /// A file without rows.
@@ -54,7 +54,7 @@ pub enum Error {
         file: PathBuf,
         /// The column.
         column: String,
-        /// What belongs there.
+        /// The expected content.
         expected: &'static str,
         /// The text.
         found: String,
@@ -81,14 +81,14 @@ pub enum Error {
         /// The text of the first column beyond.
         found: String,
     },
-    /// A cell that does not hold what its column should.
+    /// A malformed cell.
     #[error("{cell}: expected {expected}, found {found}")]
     Cell {
         /// Where.
         cell: Cell,
-        /// What belongs there.
+        /// The expected content.
         expected: &'static str,
-        /// What stands there.
+        /// The actual content.
         found: String,
     },
     /// A number outside its range.
@@ -139,7 +139,7 @@ pub enum Error {
         /// The distance to the reading before.
         distance: i64,
     },
-    /// A trace that does not hold the episodes that were asked for.
+    /// A trace with fewer episodes than requested.
     #[error(
         "the trace is too short: {wanted} {set} episodes wanted, {available} available in {series} series \
          (whole trace: {all_available} in {all_series} series)"
@@ -147,7 +147,7 @@ pub enum Error {
     TooShort {
         /// The set that falls short: train, validation or test.
         set: &'static str,
-        /// Episodes asked for.
+        /// Episodes requested.
         wanted: usize,
         /// Episodes that the series of this set hold.
         available: usize,
@@ -168,15 +168,15 @@ pub enum Error {
         /// What was expected and what was found.
         reason: String,
     },
-    /// A distribution shift that no noise of the family makes.
+    /// A distribution shift that no noise of the family reaches.
     #[error("a distance of {target} is out of reach: {reason}")]
     ShiftOutOfReach {
-        /// The distance that was asked for.
+        /// The target distance.
         target: f64,
-        /// How near it can be had.
+        /// How close the search came.
         reason: String,
     },
-    /// Episodes that core refuses.
+    /// Episodes that laau-core rejects.
     #[error(transparent)]
     Core(#[from] laau_core::Error),
 }
@@ -202,6 +202,15 @@ impl Cell {
             column: column.into(),
         }
     }
+
+    /// The error of a cell with other content than expected.
+    pub(crate) fn refuse(self, expected: &'static str, found: impl Into<String>) -> Error {
+        Error::Cell {
+            cell: self,
+            expected,
+            found: found.into(),
+        }
+    }
 }
 
 impl fmt::Display for Cell {
@@ -216,13 +225,40 @@ impl fmt::Display for Cell {
     }
 }
 
-/// Refuses an option that does not hold.
+/// The error of an invalid option or argument.
+pub(crate) fn invalid(what: &'static str, reason: impl Into<String>) -> Error {
+    Error::Invalid {
+        what,
+        reason: reason.into(),
+    }
+}
+
+/// Rejects an option that is out of range.
 pub(crate) fn expect(what: &'static str, found: f64, holds: bool, expected: &str) -> Result<(), Error> {
     if holds {
         return Ok(());
     }
-    Err(Error::Invalid {
-        what,
-        reason: format!("expected {expected}, found {found}"),
-    })
+    Err(invalid(what, format!("expected {expected}, found {found}")))
+}
+
+pub(crate) fn within(what: &'static str, found: f64, low: f64, high: f64) -> Result<(), Error> {
+    let expected = format!("a value from {low} to {high}");
+    expect(what, found, low <= found && found <= high, &expected)
+}
+
+pub(crate) fn positive(what: &'static str, found: f64) -> Result<(), Error> {
+    expect(what, found, found.is_finite() && found > 0.0, "a positive value")
+}
+
+pub(crate) fn non_negative(what: &'static str, found: f64) -> Result<(), Error> {
+    let holds = found.is_finite() && found >= 0.0;
+    expect(what, found, holds, "a finite value, at least 0")
+}
+
+pub(crate) fn finite(what: &'static str, found: f64) -> Result<(), Error> {
+    expect(what, found, found.is_finite(), "a finite value")
+}
+
+pub(crate) fn at_least_one(what: &'static str, found: usize) -> Result<(), Error> {
+    expect(what, found as f64, found > 0, "at least 1")
 }

@@ -1,13 +1,13 @@
 //! Seeded draws that give the same bits on every platform and with every version of the generator crates.
 //!
 //! The bits are those of `ChaCha8`; the step from bits to numbers and every transcendental function (by `libm`, in plain
-//! Rust) are written out here, so that nothing under a result can change silently.
+//! Rust) are implemented here, so that no dependency can change a result silently.
 
 use laau_core::numerics;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// What a stream of draws is for: two purposes never share a stream, whatever their seeds.
+/// The purpose of a random stream: two purposes never share a stream, for any seeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// The readings of one VM; the index is the VM.
@@ -22,8 +22,6 @@ pub(crate) enum Purpose {
     Directions = 5,
     /// The first embedding of a t-SNE.
     Embedding = 6,
-    /// The usage matrix of a log-utility problem.
-    Usage = 7,
     /// The size and needs of one VM; the index is the VM.
     Needs = 8,
     /// The channel of one user; the index is the user.

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, ensure};
 use serde::Deserialize;
 
-use crate::browser::Browser;
+use laau_dashboard::browser::Browser;
 
 /// What the probe below saw.
 #[derive(Debug, Deserialize)]
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn a_page_that_works_is_praised() {
         let Some(seen) = look_at(&format!("{FIGURE}{}", table(SORT))) else {
-            eprintln!("skipped: no chromium");
+            laau_core::conformance::skipped("a_page_that_works_is_praised", "no Chromium is installed");
             return;
         };
         assert!(seen.unwrap().ends_with("1 figures to be seen, 1 tables sort"));
@@ -136,7 +136,10 @@ mod tests {
         ];
         for (body, reason) in cases {
             let Some(seen) = look_at(&body) else {
-                eprintln!("skipped: no chromium");
+                laau_core::conformance::skipped(
+                    "a_page_that_does_not_is_refused_with_the_reason",
+                    "no Chromium is installed",
+                );
                 return;
             };
             let error = format!("{:#}", seen.unwrap_err());

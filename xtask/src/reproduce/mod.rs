@@ -18,8 +18,8 @@ use anyhow::{Context, bail, ensure};
 use clap::{Args, ValueEnum};
 
 use self::manifest::{Finished, Manifest};
-use crate::cargo::cargo;
 use crate::figures;
+use laau_dashboard::cargo::cargo;
 
 /// What to reproduce.
 #[derive(Debug, Args)]
@@ -209,7 +209,7 @@ fn open_manifest(arguments: &ReproduceArgs, root: &Path, folder: &Path) -> Manif
             .map_or_else(|| path.to_owned(), |name| name.to_string_lossy().into_owned())
     });
     let fresh = Manifest {
-        commit: crate::git::commit(root, "-dirty"),
+        commit: laau_dashboard::git::commit(root, "-dirty"),
         quick: arguments.quick,
         seeds,
         trace,
@@ -345,7 +345,7 @@ mod tests {
     #[test]
     fn what_is_finished_is_skipped_only_under_the_same_conditions() {
         let folder = tempfile::tempdir().unwrap();
-        let root = crate::workspace_root();
+        let root = laau_dashboard::workspace_root();
         let same = arguments(folder.path());
         let mut manifest = open_manifest(&same, &root, folder.path());
         manifest.experiments.push(finished("ood", "synthetic"));
@@ -389,7 +389,11 @@ mod tests {
             std::fs::create_dir_all(&tables).unwrap();
             std::fs::write(tables.join("t.csv"), format!("a\n{row}\n")).unwrap();
         }
-        let mut manifest = open_manifest(&arguments(folder.path()), &crate::workspace_root(), folder.path());
+        let mut manifest = open_manifest(
+            &arguments(folder.path()),
+            &laau_dashboard::workspace_root(),
+            folder.path(),
+        );
         manifest.experiments = vec![finished("ood", "trace"), finished("ood", "synthetic")];
         merge_tables(folder.path(), &manifest).unwrap();
         let merged = std::fs::read_to_string(folder.path().join("t.csv")).unwrap();
@@ -398,7 +402,7 @@ mod tests {
 
     #[test]
     fn every_experiment_is_found_and_a_wrong_name_is_answered_with_the_right_ones() {
-        let root = crate::workspace_root();
+        let root = laau_dashboard::workspace_root();
         let all = experiments(&root, &[]).unwrap();
         assert!(all.iter().any(|e| e.name == "policies" && e.runs_on_a_trace()));
         assert!(all.iter().any(|e| e.name == "gradients" && !e.runs_on_a_trace()));

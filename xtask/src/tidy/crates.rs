@@ -17,7 +17,8 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("laau-benches", LIBRARIES),
     ("laau-audit", LIBRARIES),
     // Only for the rows of exported tables.
-    ("xtask", &["laau-core"]),
+    ("xtask", &["laau-core", "laau-dashboard"]),
+    ("laau-dashboard", &[]),
 ];
 
 /// What an example (a crate in `examples/`) may depend on: every library. Nothing may depend on an example.

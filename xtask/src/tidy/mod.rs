@@ -37,7 +37,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
 }
 
 /// The files that git tracks, relative to the root.
-fn tracked_files(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
+pub(crate) fn tracked_files(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let output = Command::new("git")
         .args(["ls-files", "-z"])
         .current_dir(root)

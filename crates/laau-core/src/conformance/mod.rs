@@ -16,11 +16,13 @@
 mod multiplier;
 mod policy;
 mod problem;
+mod skipped;
 mod solver;
 
 pub use multiplier::multiplier;
 pub use policy::policy;
 pub use problem::problem;
+pub use skipped::skipped;
 pub use solver::step_solver;
 
 use rand::{RngExt, SeedableRng};

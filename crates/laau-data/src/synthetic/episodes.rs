@@ -1,13 +1,13 @@
-//! Readings to episodes: which VM and which time each step reads.
+//! Readings to episodes: the VM and the time that each step reads.
 
 use laau_core::{Episodes, Sets};
 use rayon::prelude::*;
 
 use super::Workload;
 use super::vm::Vm;
-use crate::error::{Error, expect};
-use crate::options::{Construction, Split};
+use crate::error::{Error, at_least_one, expect, non_negative};
 use crate::random::{Purpose, below, stream, uniform};
+use crate::windows::options::{Construction, Split};
 
 /// The set that episodes are for. Under one seed, no two parts share a VM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
@@ -23,7 +23,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// The part's `index`-th VM, or whatever else is counted per part; parts have 2⁴⁰ of each.
+    /// The number of the part's `index`-th VM or other series; each part has 2⁴⁰.
     pub(super) fn numbered(self, index: usize) -> u64 {
         ((self as u64) << 40) | index as u64
     }
@@ -35,9 +35,9 @@ impl Part {
 /// |---|---|---|---|
 /// | `horizon` | 20 | steps of an episode | ≥ 1 |
 /// | `episodes` | 5000 | number of episodes | ≥ 1 |
-/// | `budget` | (10, 15) | of a [`Workload`]: each budget is uniform on `[lo · horizon, hi · horizon)`; a [`super::ContextProcess`] has ranges of its own | 0 ≤ lo ≤ hi |
+/// | `budget` | (10, 15) | of a [`Workload`]: each budget is uniform on `[lo · horizon, hi · horizon)`; a [`super::ContextProcess`] has its own ranges | 0 ≤ lo ≤ hi |
 /// | `seed` | 0 | of VMs, readings and budgets | any |
-/// | `construction` | consecutive | what an episode is | |
+/// | `construction` | consecutive | which readings form an episode | |
 /// | `part` | train | the set; parts share no VM | |
 /// | `episodes_per_vm` | 1 | episodes' worth of readings from each VM (or other series) | ≥ 1 |
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -51,7 +51,7 @@ pub struct GenerateOptions {
     pub budget: (f64, f64),
     /// Seed of VMs, readings and budgets.
     pub seed: u64,
-    /// What an episode is.
+    /// Which readings form an episode.
     pub construction: Construction,
     /// The set they are for.
     pub part: Part,
@@ -97,12 +97,12 @@ pub fn generate_sets(
 }
 
 impl Workload {
-    /// Generates episodes: one context, one budget. The same bits for a seed, whatever the number of threads.
+    /// Generates episodes: one context, one budget. A seed gives the same bits for any number of threads.
     ///
     /// *Consecutive:* VM after VM, `episodes_per_vm` windows of each, one after the other.
-    /// *Interleaved:* the same VMs and as many readings of each, but time after time: at each time all VMs are dealt
-    /// into episodes in a random order, so that each of an episode's steps reads another VM. (There are at least `horizon`
-    /// VMs then; those that do not fill an episode sit out that time.)
+    /// *Interleaved:* the same VMs and as many readings of each, but time after time: at each time all VMs are distributed to
+    /// episodes in a random order, so each step of an episode reads a different VM. (There are at least `horizon` VMs then;
+    /// those that do not fill an episode are not used at that time.)
     ///
     /// # Errors
     /// [`Error::Invalid`] for a parameter or option outside its range.
@@ -131,7 +131,7 @@ impl Workload {
     }
 }
 
-/// The contexts of all episodes, of `width` entries each, from series without end: `series(number, steps)`.
+/// The contexts of all episodes, of `width` entries each, from infinite series: `series(number, steps)`.
 pub(super) fn series_to_contexts(
     width: usize,
     options: &GenerateOptions,
@@ -201,19 +201,14 @@ pub(super) fn check(options: &GenerateOptions) -> Result<(), Error> {
         ("number of episodes", options.episodes),
         ("number of episodes per VM", options.episodes_per_vm),
     ] {
-        expect(what, count as f64, count > 0, "at least 1")?;
+        at_least_one(what, count)?;
     }
     check_range(options.budget)
 }
 
-/// Refuses a range of budgets that is none.
+/// Rejects a range of budgets that is not ordered.
 pub(super) fn check_range((low, high): (f64, f64)) -> Result<(), Error> {
-    expect(
-        "least budget per step",
-        low,
-        low.is_finite() && low >= 0.0,
-        "a finite value, at least 0",
-    )?;
+    non_negative("least budget per step", low)?;
     expect(
         "greatest budget per step",
         high,

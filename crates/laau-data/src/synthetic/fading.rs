@@ -2,7 +2,7 @@
 
 use super::ContextProcess;
 use super::vm::Autoregression;
-use crate::error::{Error, expect};
+use crate::error::{Error, at_least_one, expect, within};
 use crate::random::{Purpose, normal, stream, uniform};
 
 /// Users on fading sub-channels: Gauss–Markov Rayleigh fading, correlated in time and between sub-channels.
@@ -24,11 +24,11 @@ use crate::random::{Purpose, normal, stream, uniform};
 /// | `shadowing` | 0.5 | how users differ, in the exponent | 0 to 10 |
 /// | `floor` | 0.01 | the least gain (−20 dB): what a receiver still measures | > 0 |
 /// | `urgent` | 3 | priority of a pressed user | ≥ 1 |
-/// | `begins`, `ends` | 0.1, 0.3 | chance that a user becomes pressed, or is no longer | 0 to 1 |
+/// | `begins`, `ends` | 0.1, 0.3 | probability that a user becomes, or ceases to be, pressed | 0 to 1 |
 /// | `energy` | (3, 7) | budget per step | 0 ≤ lo ≤ hi |
 /// | `spectrum` | (3, 5) | budget per step | 0 ≤ lo ≤ hi |
 ///
-/// **Budgets.** Utility grows with every rate, so that without budgets every step would take 4 on each of three sub-channels: a
+/// **Budgets.** Utility grows with every rate, so without budgets every step would take 4 on each of three sub-channels: a
 /// spectrum of 12 and an energy of 45 at gains of 1. The ranges are about a third of that spectrum and the energy that goes
 /// with it: 4 spread evenly takes 3 (2^{4/3} − 1) = 4.6 at gains of 1. Each of the two is the scarcer one in a part of the
 /// episodes.
@@ -47,9 +47,9 @@ pub struct Fading {
     pub floor: f64,
     /// Priority of a pressed user.
     pub urgent: f64,
-    /// Chance that a user becomes pressed.
+    /// Probability that a user becomes pressed.
     pub begins: f64,
-    /// Chance that a pressed user is no longer.
+    /// Probability that a user ceases to be pressed.
     pub ends: f64,
     /// Least and greatest budget of energy, per step.
     pub energy: (f64, f64),
@@ -84,26 +84,16 @@ impl ContextProcess for Fading {
     }
 
     fn validate(&self) -> Result<(), Error> {
-        expect(
-            "number of channels",
-            self.channels as f64,
-            self.channels > 0,
-            "at least 1",
-        )?;
+        at_least_one("number of channels", self.channels)?;
         for (what, value) in [
             ("memory", self.memory),
             ("coherence", self.coherence),
             ("chance to begin", self.begins),
             ("chance to end", self.ends),
         ] {
-            expect(what, value, (0.0..=1.0).contains(&value), "a value from 0 to 1")?;
+            within(what, value, 0.0, 1.0)?;
         }
-        expect(
-            "shadowing",
-            self.shadowing,
-            (0.0..=10.0).contains(&self.shadowing),
-            "a value from 0 to 10",
-        )?;
+        within("shadowing", self.shadowing, 0.0, 10.0)?;
         expect(
             "least gain",
             self.floor,
@@ -155,7 +145,9 @@ impl ContextProcess for Fading {
 
 #[cfg(test)]
 mod tests {
-    use super::super::law::tests::{autocorrelation, check_law, check_refused, column, correlation, mean};
+    use super::super::process::tests::{
+        autocorrelation, check_law, check_refused, column, correlation, mean,
+    };
     use super::*;
     use laau_core::problems::Wireless;
 

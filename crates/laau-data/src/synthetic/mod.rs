@@ -2,7 +2,7 @@
 //!
 //! # The model
 //!
-//! A VM is a handful of parameters, each drawn once; then it gives one reading every five minutes, without end:
+//! A VM is a handful of parameters, each drawn once; then it gives one reading every five minutes:
 //!
 //! ```text
 //!     load_t    = level · exp(amplitude · sin(2π t / day + phase) + drift_t + jitter_t) + surge_t + spike_t
@@ -11,19 +11,19 @@
 //!
 //! | part | what it is |
 //! |---|---|
-//! | `level` | log-normal, a part of the VMs with a wider and higher one: skewed, as real VMs are |
+//! | `level` | log-normal, with a wider and higher one for a part of the VMs: skewed like real VMs |
 //! | `amplitude`, `phase` | the daily wave; the amplitude is log-normal, the phase uniform |
 //! | `drift`, `jitter` | two AR(1) processes with log-normal deviations and memories: one lasts hours, one minutes |
-//! | `surge`, `spike` | bursts: they begin by chance, keep one height, and end by chance; rare long ones, frequent short ones |
-//! | `1 − e^(−load)` | a machine cannot be used beyond the whole: readings stay within `scale` without any clipping |
+//! | `surge`, `spike` | bursts: they begin at random, keep one height, and end at random; rare long ones, frequent short ones |
+//! | `1 − e^(−load)` | utilisation cannot exceed 1: readings stay within `scale` without any clipping |
 //!
 //! # Calibration
 //!
 //! The parameters were fitted to 100 long-lived VMs of the Azure Public Dataset V1 (28 days of 5-minute average CPU readings,
 //! 800,400 in all, as shares of the whole CPU) by a random search over all parameters at once that minimised the
 //! deviations of the statistics below, a last adjustment of the level by hand on larger samples, and rounding. This was done
-//! before any policy was run on the workload, and the result is pinned by a test: it is never adjusted to what a policy
-//! makes of it.
+//! before any policy was run on the workload, and the result is pinned by a test: it is never adjusted to the results of a
+//! policy.
 //!
 //! `cargo run --release -p laau-data --example calibration` prints the table (with the path of a trace in Azure's layout,
 //! it measures the target afresh); the achieved values are of 2,000 VMs × 8,004 readings, seed 0, scale 1:
@@ -66,8 +66,8 @@
 //! | daily wave/mean: median VM | 0.040 | 0.037 | -7 % | 20 % |
 //! | daily wave/mean: 90 % of VMs | 0.149 | 0.123 | -18 % | 20 % |
 //!
-//! What the model does not have: spikes on a fixed timetable, noise that swings to and fro from one reading to the next (real VMs
-//! with a negative lag-1 autocorrelation), VMs that rise and fall together, weekends.
+//! The model has no spikes on a fixed timetable, no noise that alternates from one reading to the next (real VMs
+//! with a negative lag-1 autocorrelation), no correlation between VMs, no weekends.
 //!
 //! # Scale
 //!
@@ -77,7 +77,7 @@
 //!
 //! # Other problems
 //!
-//! A [`ContextProcess`] makes episodes for a problem of another kind; parameters and budgets were chosen from the problem's formula
+//! A [`ContextProcess`] generates episodes for another problem; parameters and budgets were chosen from the problem's formula
 //! alone, before any policy was run on them, and are pinned by a test.
 //!
 //! | law | for `laau_core::problems::` | contexts |
@@ -89,21 +89,20 @@
 
 mod episodes;
 mod fading;
-mod law;
 mod log_utility;
 mod prices;
+mod process;
 mod site;
 mod statistics;
 mod vm;
 mod vm_jobs;
 
-use crate::error::{Error, expect};
+use crate::error::{Error, expect, finite, positive, within};
 
 pub use episodes::{GenerateOptions, Part, generate_sets};
 pub use fading::Fading;
-pub use law::ContextProcess;
-pub use log_utility::LogUtilityOptions;
 pub use prices::Prices;
+pub use process::ContextProcess;
 pub use site::Site;
 pub use statistics::{Comparison, Row, Statistics};
 pub use vm_jobs::VmJobs;
@@ -263,18 +262,8 @@ impl Workload {
             spread: outlying_spread,
         }
         .check("outlying level")?;
-        expect(
-            "outlying share",
-            outlying_share,
-            (0.0..=1.0).contains(&outlying_share),
-            "a value from 0 to 1",
-        )?;
-        expect(
-            "outlying shift",
-            outlying_shift,
-            outlying_shift.is_finite(),
-            "a finite value",
-        )?;
+        within("outlying share", outlying_share, 0.0, 1.0)?;
+        finite("outlying shift", outlying_shift)?;
         self.wave.check("wave")?;
         self.drift.deviation.check("deviation of the drift")?;
         self.drift.steps.check("steps of the drift")?;
@@ -286,9 +275,8 @@ impl Workload {
         self.spikes.rate.check("rate of the spikes")?;
         self.spikes.extra_steps.check("extra steps of the spikes")?;
         self.spikes.height.check("height of the spikes")?;
-        let positive = |value: f64| value.is_finite() && value > 0.0;
-        expect("day", self.day, positive(self.day), "a positive number of steps")?;
-        expect("scale", self.scale, positive(self.scale), "a positive value")
+        positive("day", self.day)?;
+        positive("scale", self.scale)
     }
 }
 
@@ -315,7 +303,7 @@ const LARGEST_SPREAD: f64 = 10.0;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::Construction;
+    use crate::windows::options::Construction;
 
     fn table(workload: Workload, vms: usize, len: usize) -> Vec<Vec<f64>> {
         episodes::table(Part::Train, vms, |vm| workload.readings(0, vm, len))

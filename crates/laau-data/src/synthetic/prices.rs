@@ -1,7 +1,7 @@
 //! Prices of a market, for `laau_core::problems::Trading`.
 
 use super::ContextProcess;
-use crate::error::{Error, expect};
+use crate::error::{Error, expect, positive};
 use crate::random::{Purpose, normal, stream, uniform};
 
 /// A geometric random walk between two prices: a step that would leave the range is reflected at its end.
@@ -15,11 +15,11 @@ use crate::random::{Purpose, normal, stream, uniform};
 ///
 /// | parameter | default | purpose | range |
 /// |---|---|---|---|
-/// | `least`, `most` | 1, 4 | the range of prices, known to everybody | 0 < least < most |
+/// | `least`, `most` | 1, 4 | the range of prices, known to every policy | 0 < least < most |
 /// | `volatility` | 0.15 | standard deviation of the logarithm from step to step | > 0 |
 /// | `inventory` | (2, 4) | what there is to sell, per step | 0 ≤ lo ≤ hi |
 ///
-/// **Budgets.** A sale of up to 10 a step raises revenue at every price of the range (`p − 0.05 x > 0`), so that without a
+/// **Budgets.** A sale of up to 10 a step raises revenue at every price of the range (`p − 0.05 x > 0`), so without a
 /// budget every step would sell 10. With 2 to 4 a step, the inventory is gone after a fifth to two fifths of the steps
 /// at full speed: it binds, and when to sell is the question.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -56,12 +56,7 @@ impl ContextProcess for Prices {
     }
 
     fn validate(&self) -> Result<(), Error> {
-        expect(
-            "least price",
-            self.least,
-            self.least > 0.0 && self.least.is_finite(),
-            "a positive value",
-        )?;
+        positive("least price", self.least)?;
         expect(
             "greatest price",
             self.most,
@@ -91,7 +86,7 @@ impl ContextProcess for Prices {
     }
 }
 
-/// Folds a number into `[0, width]`, as light between two mirrors.
+/// Reflects a number into `[0, width]`.
 fn reflect(height: f64, width: f64) -> f64 {
     let folded = height.rem_euclid(2.0 * width);
     folded.min(2.0 * width - folded)
@@ -99,7 +94,7 @@ fn reflect(height: f64, width: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::law::tests::{autocorrelation, check_law, check_refused, column};
+    use super::super::process::tests::{autocorrelation, check_law, check_refused, column};
     use super::*;
     use laau_core::problems::Trading;
 

@@ -4,7 +4,7 @@ use std::f64::consts::TAU;
 
 use super::ContextProcess;
 use super::vm::Autoregression;
-use crate::error::{Error, expect};
+use crate::error::{Error, at_least_one, positive, within};
 use crate::random::{Purpose, normal, stream, uniform};
 
 /// A data centre: daily loads, and a grid whose carbon intensity falls when the sun is up.
@@ -16,7 +16,7 @@ use crate::random::{Purpose, normal, stream, uniform};
 ///     k_t   = most_intensity · (cleanest + (1 − cleanest) · σ(−sun · day_t + wind_t))
 /// ```
 ///
-/// Loads and intensities stay in their ranges without any clipping. The phase is uniform, so that episodes begin at any hour.
+/// Loads and intensities stay in their ranges without any clipping. The phase is uniform, so episodes begin at any hour.
 ///
 /// | parameter | default | purpose | range |
 /// |---|---|---|---|
@@ -32,9 +32,9 @@ use crate::random::{Purpose, normal, stream, uniform};
 /// | `energy` | (4, 6) | budget per step | 0 ≤ lo ≤ hi |
 /// | `carbon` | (2.6, 3.8) | budget per step | 0 ≤ lo ≤ hi |
 ///
-/// **Budgets.** Delay falls with every server, so that without budgets every step would take all, an energy of 10.8; the least
+/// **Budgets.** Delay falls with every server, so without budgets every step would take all, an energy of 10.8; the least
 /// is 1.98. An energy of 4 to 6 is between, and about half of what all servers take. The intensity is 0.65 of the greatest in
-/// the middle, so that 5 of energy go with 3.25 of carbon: the range of carbon goes a fifth to either side, and either
+/// the middle, so 5 of energy go with 3.25 of carbon: the range of carbon goes a fifth to either side, and either
 /// budget may be the scarcer one. Carbon must also cover the reserve, 1.98 a step.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
@@ -97,13 +97,13 @@ impl ContextProcess for Site {
     }
 
     fn validate(&self) -> Result<(), Error> {
-        expect("number of loads", self.loads as f64, self.loads > 0, "at least 1")?;
+        at_least_one("number of loads", self.loads)?;
         for (what, value) in [
             ("day", self.day),
             ("greatest load", self.most_load),
             ("greatest intensity", self.most_intensity),
         ] {
-            expect(what, value, value > 0.0 && value.is_finite(), "a positive value")?;
+            positive(what, value)?;
         }
         for (what, value) in [
             ("swing", self.swing),
@@ -111,10 +111,10 @@ impl ContextProcess for Site {
             ("sun", self.sun),
             ("wind", self.wind),
         ] {
-            expect(what, value, (0.0..=10.0).contains(&value), "a value from 0 to 10")?;
+            within(what, value, 0.0, 10.0)?;
         }
         for (what, value) in [("memory", self.memory), ("least intensity", self.cleanest)] {
-            expect(what, value, (0.0..=1.0).contains(&value), "a value from 0 to 1")?;
+            within(what, value, 0.0, 1.0)?;
         }
         Ok(())
     }
@@ -155,7 +155,9 @@ fn logistic(x: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::law::tests::{autocorrelation, check_law, check_refused, column, correlation, mean};
+    use super::super::process::tests::{
+        autocorrelation, check_law, check_refused, column, correlation, mean,
+    };
     use super::*;
     use laau_core::problems::PowerProvisioning;
 

@@ -1,8 +1,8 @@
-//! What a workload is calibrated by.
+//! The statistics of the calibration.
 
 use rayon::prelude::*;
 
-/// The statistics of a set of series, one per VM, that the synthetic workload is calibrated by.
+/// The statistics of a set of series, one per VM, to which the synthetic workload is calibrated.
 ///
 /// Quantiles interpolate linearly between order statistics; standard deviations divide by the count; the autocorrelation
 /// at lag k divides the sum of the `n − k` products by the sum of the `n` squares. Windows are disjoint, of 20 readings.
@@ -14,7 +14,7 @@ pub struct Statistics {
 /// One line of the calibration table.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Row {
-    /// What is measured.
+    /// The name of the statistic.
     pub name: &'static str,
     /// Its value.
     pub value: f64,

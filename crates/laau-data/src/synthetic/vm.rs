@@ -1,11 +1,11 @@
-//! One VM of the workload: what it is, and how it goes on from reading to reading.
+//! One VM of the workload: its parameters and its state from reading to reading.
 
 use rand_chacha::ChaCha8Rng;
 
 use super::{Bursts, LogNormal, Noise, Workload};
 use crate::random::{Purpose, exponential, normal, normal_pair, stream, uniform};
 
-/// The readings of one VM, without end.
+/// The infinite series of readings of one VM.
 pub(super) struct Vm {
     generator: ChaCha8Rng,
     level: f64,

@@ -4,7 +4,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::vm::Autoregression;
 use super::{ContextProcess, Workload};
-use crate::error::{Error, expect};
+use crate::error::{Error, at_least_one, expect, positive, within};
 use crate::random::{Purpose, normal, stream, uniform};
 
 /// VMs that ask for bundles of resources: how much a bundle is worth comes from a VM's size and load, what it needs from
@@ -15,8 +15,8 @@ use crate::random::{Purpose, normal, stream, uniform};
 ///     s_t,i ∝ exp(emphasis · [i is the family's resource] + spread · z_i + wander_t,i),   Σ_i s_t,i = 1
 /// ```
 ///
-/// A VM has one size (most are small) and one family (one for each resource, and one without a resource of its own, all alike
-/// likely), and `z` is drawn once; `wander` is an AR(1) per resource.
+/// A VM has one size (most are small) and one family (one for each resource, and one general family, with equal
+/// probabilities), and `z` is drawn once; `wander` is an AR(1) per resource.
 ///
 /// | parameter | default | purpose | range |
 /// |---|---|---|---|
@@ -29,8 +29,8 @@ use crate::random::{Purpose, normal, stream, uniform};
 /// | `memory` | 0.9 | their autocorrelation from step to step | 0 to 1 |
 /// | `budget` | (10, 15) | each resource, per step | 0 ≤ lo ≤ hi |
 ///
-/// **Budgets.** Utility grows with every resource, so that without budgets every job would take 40 of each. The range is the
-/// paper's for one resource, 10 to 15 a step, drawn for each by itself: every budget binds, and they bind unequally.
+/// **Budgets.** Utility grows with every resource, so without budgets every job would take 40 of each. The range is the
+/// paper's for one resource, 10 to 15 a step, drawn independently for each: every budget binds, and they bind unequally.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 pub struct VmJobs {
@@ -93,43 +93,18 @@ impl ContextProcess for VmJobs {
 
     fn validate(&self) -> Result<(), Error> {
         self.load.validate()?;
-        expect(
-            "number of resources",
-            self.resources as f64,
-            self.resources > 0,
-            "at least 1",
-        )?;
+        at_least_one("number of resources", self.resources)?;
         for (size, share) in self.sizes {
-            expect(
-                "size of a VM",
-                size,
-                size > 0.0 && size.is_finite(),
-                "a positive value",
-            )?;
-            expect(
-                "share of a size",
-                share,
-                (0.0..=1.0).contains(&share),
-                "a value from 0 to 1",
-            )?;
+            positive("size of a VM", size)?;
+            within("share of a size", share, 0.0, 1.0)?;
         }
         let total: f64 = self.sizes.iter().map(|(_, share)| share).sum();
         expect("sum of the shares", total, (total - 1.0).abs() < 1e-9, "1")?;
-        expect(
-            "emphasis",
-            self.emphasis,
-            self.emphasis.abs() <= 10.0,
-            "a value from -10 to 10",
-        )?;
+        within("emphasis", self.emphasis, -10.0, 10.0)?;
         for (what, value) in [("spread", self.spread), ("wander", self.wander)] {
-            expect(what, value, (0.0..=10.0).contains(&value), "a value from 0 to 10")?;
+            within(what, value, 0.0, 10.0)?;
         }
-        expect(
-            "memory",
-            self.memory,
-            (0.0..=1.0).contains(&self.memory),
-            "a value from 0 to 1",
-        )
+        within("memory", self.memory, 0.0, 1.0)
     }
 
     fn series(&self, seed: u64, series: u64, len: usize) -> Vec<f64> {
@@ -168,7 +143,7 @@ impl ContextProcess for VmJobs {
 
 #[cfg(test)]
 mod tests {
-    use super::super::law::tests::{autocorrelation, check_law, check_refused, column, mean};
+    use super::super::process::tests::{autocorrelation, check_law, check_refused, column, mean};
     use super::*;
     use laau_core::problems::VmAllocation;
 

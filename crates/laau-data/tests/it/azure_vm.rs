@@ -66,6 +66,7 @@ fn options(horizon: usize, train: usize) -> EpisodeOptions {
 /// The training episodes as readings, sorted.
 fn readings(imported: &Imported) -> Vec<Vec<f64>> {
     let mut episodes: Vec<Vec<f64>> = imported
+        .sets
         .train
         .iter()
         .map(|episode| episode.contexts().iter().map(|c| (c * 400.0).round()).collect())

@@ -60,7 +60,7 @@ fn the_order_of_the_files_does_not_matter() {
             assert_eq!(imported(&paths, &options), first);
         }
         let other = imported(&paths, &EpisodeOptions { seed: 1, ..options });
-        assert_ne!(other.train, first.train);
+        assert_ne!(other.sets.train, first.sets.train);
     }
 }
 
@@ -88,7 +88,7 @@ fn a_second_pass_finds_what_the_first_did_not_keep() {
     let found = imported(std::slice::from_ref(&path), &options);
     assert_eq!((found.report.passes, found.report.available), (2, 2020));
     // either set is the whole short series
-    let mut short: Vec<f64> = [&found.train, &found.validation]
+    let mut short: Vec<f64> = [&found.sets.train, &found.sets.validation]
         .into_iter()
         .filter(|set| set.contexts().iter().all(|c| *c < 0.4))
         .flat_map(|set| set.contexts().to_vec())
@@ -106,11 +106,11 @@ fn a_second_pass_finds_what_the_first_did_not_keep() {
     };
     let all = imported(&[path], &more);
     assert_eq!(all.report.passes, 1);
-    let long = [&found.train, &found.validation]
+    let long = [&found.sets.train, &found.sets.validation]
         .into_iter()
         .find(|set| set.contexts().iter().any(|c| *c >= 0.4))
         .unwrap();
-    let mut rest = all.test.iter();
+    let mut rest = all.sets.test.iter();
     for episode in long.iter() {
         assert!(
             rest.any(|other| other.contexts() == episode.contexts()),
@@ -134,7 +134,7 @@ fn the_number_of_threads_does_not_matter() {
             ..EpisodeOptions::default()
         };
         let set = imported(&paths, &options);
-        println!("EPISODES {:?} {:?}", set.train, set.test);
+        println!("EPISODES {:?} {:?}", set.sets.train, set.sets.test);
         return;
     }
     // polars makes its threads once per process

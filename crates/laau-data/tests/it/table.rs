@@ -117,6 +117,7 @@ fn a_table_in_another_order_can_be_sorted() {
     )
     .unwrap();
     let mut pairs: Vec<Vec<f64>> = imported
+        .sets
         .train
         .iter()
         .map(|e| {
@@ -148,4 +149,15 @@ fn interleaved_episodes_refuse_a_table_in_order_of_series() {
         folder.strip(&error),
         "t.csv, row 4, column `time`: expected ascending times, found 0 after 5 in series `b`"
     );
+}
+
+#[test]
+fn spaces_and_signs_around_numbers_are_accepted() {
+    let folder = Folder::new();
+    let text = "series,time,value\na, 0, 1.5\na,+5 ,+2\nb,0,3e0\nb,5,\" 4\"\n";
+    let found = contexts(TableOptions {
+        paths: vec![folder.write("t.csv", text)],
+        ..TableOptions::default()
+    });
+    assert_eq!(found, [[1.5, 2.0], [3.0, 4.0]]);
 }

@@ -1,0 +1,226 @@
+//! One pass over a trace that numbers the series, checks times and values, and counts irregularities.
+
+use std::path::Path;
+
+use crate::error::{Cell, Error, invalid};
+use crate::load::series::SeriesIndex;
+use crate::load::trace::{Dropped, Irregular, Order, Readings, Run, Step, Trace, ValueColumn};
+use crate::windows::options::{Normalisation, OutOfRange};
+
+/// Counts of one pass over a trace.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
+pub struct TraceCounts {
+    /// Readings, without those that were dropped.
+    pub readings: u64,
+    /// Series.
+    pub series: u64,
+    /// Places where one or more readings of a series are missing.
+    pub gaps: u64,
+    /// Distances in time that are not a multiple of the step; they end a window as a gap does.
+    pub irregular: u64,
+    /// Values that are zero.
+    pub zeros: u64,
+    /// Values that were clamped to their range.
+    pub clamped: u64,
+    /// Excluded rows.
+    pub dropped: Dropped,
+}
+
+/// One reading, checked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reading<'a> {
+    /// The number of its series.
+    pub(crate) series: usize,
+    /// A hash of the series' name.
+    pub(crate) series_hash: u64,
+    pub(crate) time: i64,
+    pub(crate) values: &'a [f64],
+    /// Whether it comes one step after the one before it in its series.
+    pub(crate) follows: bool,
+    /// Where it stands.
+    pub(crate) run: Run<'a>,
+    pub(crate) file: &'a Path,
+}
+
+/// A trace whose times and values are checked while it is read.
+pub(crate) struct CheckedTrace<'a> {
+    trace: &'a dyn Trace,
+    pub(crate) index: SeriesIndex,
+    pub(crate) counts: TraceCounts,
+    pub(crate) columns: Vec<ValueColumn>,
+    time_column: String,
+    step: Option<i64>,
+    irregular: Irregular,
+    range: (f64, f64),
+    out_of_range: OutOfRange,
+    last: Vec<Option<i64>>,
+}
+
+impl<'a> CheckedTrace<'a> {
+    /// Checks values against the range of a normalisation.
+    pub(crate) fn new(
+        trace: &'a dyn Trace,
+        normalisation: Normalisation,
+        out_of_range: OutOfRange,
+    ) -> Result<Self, Error> {
+        let (step, irregular) = match trace.step() {
+            Step::Inferred => (None, Irregular::Error),
+            Step::Known { step, .. } if step <= 0 => {
+                return Err(invalid(
+                    "step",
+                    format!("expected a positive distance in time, found {step}"),
+                ));
+            }
+            Step::Known { step, irregular } => (Some(step), irregular),
+        };
+        Ok(Self {
+            trace,
+            index: SeriesIndex::default(),
+            counts: TraceCounts::default(),
+            columns: trace.values(),
+            time_column: trace.time_column().to_owned(),
+            step,
+            irregular,
+            range: normalisation.range(),
+            out_of_range,
+            last: Vec::new(),
+        })
+    }
+
+    /// Reads the whole trace.
+    ///
+    /// # Errors
+    /// Bad input, and any error of `each`.
+    pub(crate) fn read(
+        &mut self,
+        order: Order,
+        mut each: impl FnMut(Reading<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut clamped = vec![0.0; self.columns.len()];
+        self.trace.read(order, &mut |readings| {
+            let dropped = readings.dropped();
+            self.counts.dropped.filtered += dropped.filtered;
+            self.counts.dropped.unlisted += dropped.unlisted;
+            self.counts.readings += readings.len() as u64;
+            readings
+                .runs()
+                .try_for_each(|run| self.run(readings, run, &mut clamped, &mut each))
+        })?;
+        self.counts.series = self.index.len() as u64;
+        Ok(())
+    }
+
+    /// The step of the trace, once it is known.
+    pub(crate) fn step(&self) -> Option<i64> {
+        self.step
+    }
+
+    fn run(
+        &mut self,
+        readings: &Readings,
+        run: Run<'_>,
+        clamped: &mut [f64],
+        each: &mut impl FnMut(Reading<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let file = readings.file();
+        let width = self.columns.len();
+        let series = self.index.number(run.series);
+        let series_hash = self.index.hash(series);
+        if series == self.last.len() {
+            self.last.push(None);
+        }
+        for (position, &time) in run.times.iter().enumerate() {
+            let mut values = &run.values[position * width..][..width];
+            let follows = match self.last[series] {
+                None => false,
+                Some(previous) => self.follows(file, run, time, previous)?,
+            };
+            self.last[series] = Some(time);
+            let (lower, upper) = self.range;
+            let inside =
+                |column: &ValueColumn, v: f64| v.is_finite() && (column.fixed || (lower <= v && v <= upper));
+            if !self.columns.iter().zip(values).all(|(c, v)| inside(c, *v)) {
+                self.clamp(file, run, values, clamped)?;
+                values = clamped;
+            }
+            self.counts.zeros += values.iter().filter(|v| **v == 0.0).count() as u64;
+            each(Reading {
+                series,
+                series_hash,
+                time,
+                values,
+                follows,
+                run,
+                file,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Whether a reading comes one step after the one before it.
+    fn follows(&mut self, file: &Path, run: Run<'_>, time: i64, previous: i64) -> Result<bool, Error> {
+        let cell = || Cell::new(file, run.row, self.time_column.as_str());
+        let series = || run.series.to_owned();
+        if time == previous {
+            return Err(Error::DuplicateTime {
+                cell: cell(),
+                series: series(),
+                time,
+            });
+        }
+        if time < previous {
+            return Err(Error::UnsortedTime {
+                cell: cell(),
+                series: series(),
+                time,
+                previous,
+            });
+        }
+        let distance = time.saturating_sub(previous);
+        let step = *self.step.get_or_insert(distance);
+        if distance == step {
+            return Ok(true);
+        }
+        if distance % step == 0 {
+            self.counts.gaps += 1;
+        } else if self.irregular == Irregular::Gap {
+            self.counts.irregular += 1;
+        } else {
+            return Err(Error::MixedSteps {
+                cell: cell(),
+                series: series(),
+                step,
+                distance,
+            });
+        }
+        Ok(false)
+    }
+
+    fn clamp(&mut self, file: &Path, run: Run<'_>, values: &[f64], out: &mut [f64]) -> Result<(), Error> {
+        let (lower, upper) = self.range;
+        for ((column, value), out) in self.columns.iter().zip(values).zip(out) {
+            let cell = || Cell::new(file, run.row, column.name.as_str());
+            *out = if value.is_nan() {
+                return Err(cell().refuse("a finite number", value.to_string()));
+            } else if column.fixed {
+                *value
+            } else {
+                value.clamp(lower, upper)
+            };
+            if *out == *value && out.is_finite() {
+                continue;
+            }
+            if self.out_of_range == OutOfRange::Error || !out.is_finite() {
+                return Err(Error::OutOfRange {
+                    cell: cell(),
+                    value: *value,
+                    lower,
+                    upper,
+                });
+            }
+            self.counts.clamped += 1;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,195 @@
+//! A check of a Parquet file's footer before polars decodes it.
+//!
+//! The decoder allocates for the number of row groups and columns that the footer claims, before it reads them: a damaged
+//! file can claim more memory than the machine has, which aborts the process. So the footer is parsed here first (Thrift's
+//! compact protocol), and rejected if a list claims more elements than there are bytes left.
+
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::Path;
+
+use crate::error::Error;
+
+const MAGIC: &[u8; 4] = b"PAR1";
+
+/// Structures within structures; the real format has fewer than ten.
+const DEEPEST: usize = 32;
+
+/// Refuses a file whose footer contradicts itself. Non-Parquet files are left to the decoder.
+///
+/// # Errors
+/// A damaged footer.
+pub(crate) fn check(file: &Path) -> Result<(), Error> {
+    match footer(file) {
+        Ok(Some(bytes)) if ThriftReader(&bytes).structure(0).is_none() => Err(Error::Unreadable {
+            file: file.to_path_buf(),
+            rows: 0,
+            reason: "the footer is damaged".to_owned(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// The bytes of the footer, if the file ends as a Parquet file does.
+fn footer(file: &Path) -> std::io::Result<Option<Vec<u8>>> {
+    let mut reader = File::open(file)?;
+    let length = reader.metadata()?.len();
+    if length < 12 {
+        return Ok(None);
+    }
+    let mut end = [0; 8];
+    reader.seek(SeekFrom::Start(length - 8))?;
+    reader.read_exact(&mut end)?;
+    let [a, b, c, d, magic @ ..] = end;
+    let footer = u64::from(u32::from_le_bytes([a, b, c, d]));
+    if magic != *MAGIC || footer > length - 12 {
+        return Ok(None);
+    }
+    let mut bytes = Vec::new();
+    reader.seek(SeekFrom::Start(length - 8 - footer))?;
+    reader.take(footer).read_to_end(&mut bytes)?;
+    Ok(Some(bytes))
+}
+
+/// The unread bytes of a footer. Every method returns `None` where they end early or are malformed.
+struct ThriftReader<'a>(&'a [u8]);
+
+impl ThriftReader<'_> {
+    fn byte(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    fn skip(&mut self, count: u64) -> Option<()> {
+        self.0 = self.0.get(usize::try_from(count).ok()?..)?;
+        Some(())
+    }
+
+    /// An integer of seven bits a byte, the lowest first.
+    fn varint(&mut self) -> Option<u64> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    /// Fields up to the byte that ends them.
+    fn structure(&mut self, depth: usize) -> Option<()> {
+        if depth > DEEPEST {
+            return None;
+        }
+        loop {
+            let head = self.byte()?;
+            if head == 0 {
+                return Some(());
+            }
+            // A field number that is not within 15 of the last one follows as an integer.
+            if head >> 4 == 0 {
+                self.varint()?;
+            }
+            match head & 0x0f {
+                // A Boolean is encoded in the type of its field.
+                1 | 2 => {}
+                kind => self.value(kind, depth)?,
+            }
+        }
+    }
+
+    fn value(&mut self, kind: u8, depth: usize) -> Option<()> {
+        match kind {
+            1..=3 => self.byte().map(|_| ()),
+            4..=6 => self.varint().map(|_| ()),
+            7 => self.skip(8),
+            8 => {
+                let length = self.varint()?;
+                self.skip(length)
+            }
+            9 | 10 => {
+                let head = self.byte()?;
+                let count = match head >> 4 {
+                    15 => self.varint()?,
+                    few => u64::from(few),
+                };
+                self.values(count, &[head & 0x0f], depth)
+            }
+            11 => match self.varint()? {
+                0 => Some(()),
+                count => {
+                    let kinds = self.byte()?;
+                    self.values(count, &[kinds >> 4, kinds & 0x0f], depth)
+                }
+            },
+            12 => self.structure(depth + 1),
+            _ => None,
+        }
+    }
+
+    /// Reads `count` elements; each takes at least one byte, so there cannot be more elements than bytes.
+    fn values(&mut self, count: u64, kinds: &[u8], depth: usize) -> Option<()> {
+        if count > self.0.len() as u64 || depth > DEEPEST {
+            return None;
+        }
+        for _ in 0..count {
+            for &kind in kinds {
+                self.value(kind, depth + 1)?;
+            }
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(footer: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(footer.len()).unwrap().to_le_bytes();
+        [MAGIC.as_slice(), footer, &length, MAGIC].concat()
+    }
+
+    fn passes(bytes: &[u8]) -> bool {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.parquet");
+        std::fs::write(&path, bytes).unwrap();
+        check(&path).is_ok()
+    }
+
+    #[test]
+    fn a_list_that_is_longer_than_the_file_is_refused() {
+        // Field 1 is a list of three small integers, then the end.
+        assert!(passes(&file(&[0x19, 0x35, 2, 4, 6, 0])));
+        // The same, said to have 2^28 elements.
+        assert!(!passes(&file(&[
+            0x19, 0xf5, 0x80, 0x80, 0x80, 0x80, 0x01, 2, 4, 6, 0
+        ])));
+    }
+
+    #[test]
+    fn a_footer_without_an_end_or_with_too_deep_a_nesting_is_refused() {
+        assert!(!passes(&file(&[0x15])));
+        assert!(!passes(&file(&[vec![0x1c; 100], vec![0; 101]].concat())));
+        assert!(passes(&file(&[vec![0x1c; 10], vec![0; 11]].concat())));
+    }
+
+    #[test]
+    fn what_is_no_parquet_file_is_left_to_the_decoder() {
+        assert!(passes(b"PAR1"));
+        assert!(passes(b"time,value\n1,2\n3,4\n"));
+    }
+
+    #[test]
+    fn a_table_that_was_written_passes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("table.parquet");
+        let column = crate::TableColumn::new("a", crate::Values::Numbers(vec![1.0, 2.0]));
+        crate::write_table(&path, vec![column]).unwrap();
+        assert!(footer(&path).unwrap().is_some_and(|bytes| bytes.len() > 20));
+        assert!(check(&path).is_ok());
+    }
+}

@@ -1,0 +1,28 @@
+//! Loading: trace formats, read in batches and checked reading by reading.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `trace` | the [`Trace`] trait and batches of readings |
+//! | `azure_vm`, `vm_table`, `azure_functions`, `table` | the trace formats |
+//! | `block`, `footer`, `text` | one file as blocks of typed columns, decoded by polars |
+//! | `stream` | several files in order, with the next file read ahead |
+//! | `checked`, `series` | checks of times and values, numbers for the series |
+
+mod azure_functions;
+mod azure_vm;
+pub(crate) mod block;
+pub(crate) mod checked;
+mod footer;
+pub(crate) mod series;
+mod stream;
+pub(crate) mod table;
+mod text;
+pub(crate) mod trace;
+mod vm_table;
+
+pub use azure_functions::{AzureFunctions, AzureFunctionsOptions};
+pub use azure_vm::{AzureVm, AzureVmOptions, CpuReading};
+pub use checked::TraceCounts;
+pub use table::{Table, TableOptions};
+pub use trace::{Dropped, Irregular, Order, Readings, Step, Trace, ValueColumn};
+pub use vm_table::{VmProperty, VmTableOptions};

@@ -1,0 +1,212 @@
+//! Any table with a column for the series, one for the time and one or more for the values.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Cell, Error, invalid};
+use crate::load::block::{Format, Kind, Layout, Wanted, column_names, missing_column};
+use crate::load::stream::{Convert, sort_by_first_time, stream};
+use crate::load::trace::{Irregular, Order, Readings, Step, Trace, ValueColumn, expand};
+
+/// Files of a table and the roles of its columns.
+///
+/// | field | default | purpose |
+/// |---|---|---|
+/// | `paths` | | files or globs: Parquet by the endings `.parquet` and `.pq`, else CSV, plain or gzip |
+/// | `header` | true | whether CSV files begin with a header; without one, columns are named `1`, `2`, … |
+/// | `series` | `series` | the column that names the series |
+/// | `time` | `time` | the column of times, whole numbers |
+/// | `values` | `value` | the columns of values |
+/// | `step` | the first distance seen | distance in time of two readings of a series |
+/// | `irregular` | error | handling of a distance that is not a multiple of a given step: error or gap |
+/// | `sort` | false | sort by time in memory, for tables in another order; the table must fit in memory |
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
+pub struct TableOptions {
+    /// Files or globs.
+    pub paths: Vec<String>,
+    /// Whether CSV files begin with a header.
+    pub header: bool,
+    /// The column that names the series.
+    pub series: String,
+    /// The column of times.
+    pub time: String,
+    /// The columns of values.
+    pub values: Vec<String>,
+    /// Distance in time of two readings of a series.
+    pub step: Option<i64>,
+    /// Handling of a distance that is not a multiple of a given step.
+    pub irregular: Irregular,
+    /// Whether to sort by time, in memory.
+    pub sort: bool,
+}
+
+impl Default for TableOptions {
+    fn default() -> Self {
+        Self {
+            paths: Vec::new(),
+            header: true,
+            series: "series".to_owned(),
+            time: "time".to_owned(),
+            values: vec!["value".to_owned()],
+            step: None,
+            irregular: Irregular::Error,
+            sort: false,
+        }
+    }
+}
+
+/// A table of readings, in one or more files that are read in the order of their first times.
+#[derive(Debug)]
+pub struct Table {
+    files: Vec<(PathBuf, Layout)>,
+    wanted: Vec<Wanted>,
+    options: TableOptions,
+}
+
+impl Table {
+    /// Finds and sorts the files, and checks their columns.
+    ///
+    /// # Errors
+    /// A missing or empty file, a missing column, a bad first row.
+    pub fn open(options: TableOptions) -> Result<Self, Error> {
+        if options.values.is_empty() {
+            return Err(invalid("values", "expected at least one value column"));
+        }
+        let mut wanted = vec![
+            (options.time.clone(), Kind::Integer),
+            (options.series.clone(), Kind::Text),
+        ];
+        wanted.extend(options.values.iter().map(|name| (name.clone(), Kind::Number)));
+        let mut names: Vec<&str> = wanted.iter().map(|(name, _)| name.as_str()).collect();
+        names.sort_unstable();
+        if let Some([name, ..]) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(invalid(
+                "columns",
+                format!("expected different columns, found `{name}` twice"),
+            ));
+        }
+        let mut files = Vec::new();
+        for file in expand(&options.paths)? {
+            let layout = find_layout(&file, options.header)?;
+            if let Some((missing, _)) = wanted.iter().find(|(name, _)| !layout.names.contains(name)) {
+                return Err(missing_column(&file, missing, &layout.names));
+            }
+            files.push((file, layout));
+        }
+        Ok(Self {
+            files: sort_by_first_time(files, &wanted, 0)?,
+            wanted,
+            options,
+        })
+    }
+}
+
+/// The format of a file, by its ending, and its columns.
+///
+/// # Errors
+/// A file that cannot be decoded or is empty.
+pub(crate) fn find_layout(file: &Path, header: bool) -> Result<Layout, Error> {
+    let parquet = file
+        .extension()
+        .is_some_and(|ending| ending.eq_ignore_ascii_case("parquet") || ending.eq_ignore_ascii_case("pq"));
+    let format = if parquet {
+        Format::Parquet
+    } else {
+        Format::Csv { header, quoted: true }
+    };
+    let mut names = column_names(file, format)?;
+    if !parquet && !header {
+        names = (1..=names.len()).map(|number| number.to_string()).collect();
+    }
+    Ok(Layout { names, format })
+}
+
+impl Trace for Table {
+    fn values(&self) -> Vec<ValueColumn> {
+        let column = |name| ValueColumn::new(name, false);
+        self.options.values.iter().map(column).collect()
+    }
+
+    fn time_column(&self) -> &str {
+        &self.options.time
+    }
+
+    fn step(&self) -> Step {
+        match self.options.step {
+            None => Step::Inferred,
+            Some(step) => Step::Known {
+                step,
+                irregular: self.options.irregular,
+            },
+        }
+    }
+
+    fn read(&self, _: Order, visit: &mut dyn FnMut(&Readings) -> Result<(), Error>) -> Result<(), Error> {
+        let width = self.options.values.len();
+        let series = self.options.series.clone();
+        let convert: Arc<Convert> = Arc::new(move |file, block| {
+            let mut readings = Readings::shared(Arc::clone(file), width);
+            let (times, ids) = (block.integers(0), block.text(1));
+            let columns: Vec<_> = (0..width).map(|column| block.numbers(2 + column)).collect();
+            let mut values = Vec::with_capacity(width);
+            for index in 0..block.rows {
+                let row = block.first_row + index as u64;
+                if ids.get(index).is_empty() {
+                    return Err(
+                        Cell::new(file, row, series.as_str()).refuse("the name of a series", "nothing")
+                    );
+                }
+                values.clear();
+                values.extend(columns.iter().map(|column| column[index]));
+                readings.begin(ids.get(index), row);
+                readings.push(times[index], &values);
+            }
+            Ok(readings)
+        });
+        if self.options.sort {
+            self.read_sorted(&convert, visit)
+        } else {
+            stream(&self.files, &self.wanted, &convert, visit)
+        }
+    }
+}
+
+impl Table {
+    /// Visits the readings in the order of their times, after reading all of them.
+    ///
+    /// Sorted here and not by polars, so that an error still names file and row.
+    fn read_sorted(
+        &self,
+        convert: &Arc<Convert>,
+        visit: &mut dyn FnMut(&Readings) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut batches = Vec::new();
+        stream(&self.files, &self.wanted, convert, &mut |readings| {
+            batches.push(readings.clone());
+            Ok(())
+        })?;
+        let mut runs: Vec<_> = batches
+            .iter()
+            .flat_map(|batch| batch.runs().map(|run| (batch.file(), run)))
+            .collect();
+        runs.sort_by(|(_, a), (_, b)| (a.times, a.series).cmp(&(b.times, b.series)));
+        for rows in runs.chunk_by(|(a, _), (b, _)| a == b) {
+            let mut sorted = Readings::new(rows[0].0, self.options.values.len());
+            for (_, run) in rows {
+                sorted.begin(run.series, run.row);
+                for (&time, values) in run
+                    .times
+                    .iter()
+                    .zip(run.values.chunks_exact(self.options.values.len()))
+                {
+                    sorted.push(time, values);
+                }
+            }
+            visit(&sorted)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,223 @@
+//! Episodes of consecutive readings of one series.
+
+use super::normaliser::Normaliser;
+use super::options::EpisodeOptions;
+use super::select::{CANDIDATES, Pool, assign};
+use crate::error::Error;
+use crate::load::checked::{CheckedTrace, Reading, TraceCounts};
+use crate::load::series::mix;
+use crate::load::trace::{Order, Trace};
+
+/// Candidates kept on the first pass, as a multiple of the episodes of the split. A larger value makes a second pass rarer
+/// and changes nothing else.
+const OVERSAMPLING: usize = 4;
+
+/// The contexts of the three sets, and counts.
+#[derive(Debug)]
+pub(crate) struct Made {
+    pub(crate) contexts: [Vec<f64>; 3],
+    pub(crate) counts: TraceCounts,
+    /// Episodes that the trace holds.
+    pub(crate) available: u64,
+    /// Readings that are in none of them.
+    pub(crate) unused: u64,
+    pub(crate) floored: u64,
+    /// Series of each set.
+    pub(crate) series: [u64; 3],
+    /// Number of passes over the trace.
+    pub(crate) passes: u32,
+}
+
+/// Cuts every series into windows and selects those of the split.
+///
+/// One pass keeps the windows of least priority, of any series; when the pass is over, the series are dealt to the sets,
+/// and each set takes its best. A second pass is needed only if the trace has enough windows for a set but too few of them
+/// were kept.
+pub(crate) fn consecutive(trace: &dyn Trace, options: &EpisodeOptions) -> Result<Made, Error> {
+    let width = trace.values().len();
+    let sizes = options.split.sizes();
+    let size = options.horizon * width;
+    let mut pool = Pool::new(options.split.total().saturating_mul(OVERSAMPLING), size);
+    let mut checked = CheckedTrace::new(trace, options.normalisation, options.out_of_range)?;
+    let mut scale = Normaliser::new(&checked.columns, options.normalisation, options.floor);
+    let mut cutter = Cutter::new(options, width);
+    read_windows(&mut checked, &mut cutter, options.seed, |reading, window| {
+        scale.learn(reading.series, reading.values);
+        if let Some((priority, start, window)) = window {
+            pool.offer(priority, reading.series, start, window);
+        }
+    })?;
+    let sets = assign(&checked.index, &cutter.counts, options.split, options.seed)?;
+
+    let complete = pool.is_complete();
+    let (candidates, kept) = pool.into_sorted();
+    let mut contexts: [Vec<f64>; 3] = Default::default();
+    let mut taken = [0; 3];
+    let mut take = |set: usize, series: usize, readings: &[f64], scale: &mut Normaliser| {
+        if taken[set] < sizes[set] {
+            taken[set] += 1;
+            for values in readings.chunks_exact(width) {
+                scale.append(series, values, &mut contexts[set]);
+            }
+        }
+        taken == sizes
+    };
+    let mut full = false;
+    for candidate in &candidates {
+        if let Some(set) = sets[candidate.series] {
+            full = take(usize::from(set), candidate.series, kept.of(candidate), &mut scale);
+        }
+    }
+    let passes = if full || complete { 1 } else { 2 };
+    if passes == 2 {
+        drop((candidates, kept));
+        contexts = second_pass(trace, options, &sets, &mut scale)?;
+    }
+    Ok(Made {
+        contexts,
+        counts: checked.counts,
+        available: cutter.counts.iter().map(|count| *count as u64).sum(),
+        unused: checked.counts.readings - cutter.covered,
+        floored: scale.floored,
+        series: series_per_set(&sets),
+        passes,
+    })
+}
+
+/// The contexts of each set, when it is known which series belong to it.
+fn second_pass(
+    trace: &dyn Trace,
+    options: &EpisodeOptions,
+    sets: &[Option<u8>],
+    scale: &mut Normaliser,
+) -> Result<[Vec<f64>; 3], Error> {
+    let width = trace.values().len();
+    let mut pools = options
+        .split
+        .sizes()
+        .map(|size| Pool::new(size, options.horizon * width));
+    let mut checked = CheckedTrace::new(trace, options.normalisation, options.out_of_range)?;
+    let mut cutter = Cutter::new(options, width);
+    read_windows(&mut checked, &mut cutter, options.seed, |reading, window| {
+        if let (Some((priority, start, window)), Some(Some(set))) = (window, sets.get(reading.series)) {
+            pools[usize::from(*set)].offer(priority, reading.series, start, window);
+        }
+    })?;
+    scale.floored = 0;
+    Ok(pools.map(|pool| {
+        let (candidates, kept) = pool.into_sorted();
+        let mut contexts = Vec::new();
+        for candidate in &candidates {
+            for values in kept.of(candidate).chunks_exact(width) {
+                scale.append(candidate.series, values, &mut contexts);
+            }
+        }
+        contexts
+    }))
+}
+
+/// Reads a trace and passes on every reading, with the window that it completes: priority, start and values.
+fn read_windows(
+    checked: &mut CheckedTrace<'_>,
+    cutter: &mut Cutter,
+    seed: u64,
+    mut each: impl FnMut(&Reading<'_>, Option<(u64, i64, &[f64])>),
+) -> Result<(), Error> {
+    checked.read(Order::Series, |reading| {
+        let window = cutter.push(&reading);
+        each(
+            &reading,
+            window.map(|(start, values)| {
+                let priority = mix(&[seed, CANDIDATES, reading.series_hash, start.cast_unsigned()]);
+                (priority, start, values)
+            }),
+        );
+        Ok(())
+    })
+}
+
+/// Number of series in each set.
+pub(crate) fn series_per_set(sets: &[Option<u8>]) -> [u64; 3] {
+    let mut series = [0; 3];
+    for set in sets.iter().flatten() {
+        series[usize::from(*set)] += 1;
+    }
+    series
+}
+
+/// Cuts series into windows, with one unfinished window per series in memory.
+#[derive(Debug)]
+struct Cutter {
+    horizon: usize,
+    stride: usize,
+    width: usize,
+    partial: Vec<Partial>,
+    window: Vec<f64>,
+    /// Windows of every series.
+    counts: Vec<usize>,
+    /// Readings that are in some window.
+    covered: u64,
+}
+
+/// The unfinished window of one series.
+#[derive(Debug, Default)]
+struct Partial {
+    values: Vec<f64>,
+    /// The time of its first reading.
+    start: i64,
+    /// Readings to leave out before the next window.
+    skip: usize,
+    /// Readings at the front that were already in the last window.
+    shared: usize,
+}
+
+impl Cutter {
+    fn new(options: &EpisodeOptions, width: usize) -> Self {
+        Self {
+            horizon: options.horizon,
+            stride: options.stride(),
+            width,
+            partial: Vec::new(),
+            window: Vec::new(),
+            counts: Vec::new(),
+            covered: 0,
+        }
+    }
+
+    /// Takes a reading and returns the window that it completes: its start and its values.
+    fn push(&mut self, reading: &Reading<'_>) -> Option<(i64, &[f64])> {
+        if reading.series == self.partial.len() {
+            self.partial.push(Partial::default());
+            self.counts.push(0);
+        }
+        let partial = &mut self.partial[reading.series];
+        if !reading.follows {
+            partial.values.clear();
+            (partial.skip, partial.shared) = (0, 0);
+        }
+        if partial.skip > 0 {
+            partial.skip -= 1;
+            return None;
+        }
+        if partial.values.is_empty() {
+            partial.values.reserve_exact(self.horizon * self.width);
+            partial.start = reading.time;
+        }
+        partial.values.extend_from_slice(reading.values);
+        if partial.values.len() < self.horizon * self.width {
+            return None;
+        }
+        self.window.clone_from(&partial.values);
+        let start = partial.start;
+        self.counts[reading.series] += 1;
+        self.covered += (self.horizon - partial.shared) as u64;
+        let moved = self.stride.min(self.horizon);
+        partial.values.drain(..moved * self.width);
+        // the readings of a window are one step apart
+        let steps = i64::try_from(self.horizon - 1).unwrap_or(i64::MAX).max(1);
+        partial.start += (reading.time - start) / steps * i64::try_from(moved).unwrap_or(i64::MAX);
+        partial.shared = self.horizon - moved;
+        partial.skip = self.stride - moved;
+        Some((start, &self.window))
+    }
+}

@@ -1,0 +1,199 @@
+//! Episodes in which each step reads a different series: jobs that arrive at one server.
+
+use super::consecutive::{Made, series_per_set};
+use super::normaliser::Normaliser;
+use super::options::{EpisodeOptions, Split};
+use super::select::{CANDIDATES, Pool, TIMES, assign};
+use crate::error::{Cell, Error, invalid};
+use crate::load::checked::CheckedTrace;
+use crate::load::series::{SeriesIndex, mix};
+use crate::load::trace::{Order, Trace};
+
+/// Lines up the readings of each set's series, time after time, and cuts the line into episodes, see [`Line::flush`].
+///
+/// Two passes: the first counts readings and deals the series to the sets, the second lines up.
+pub(crate) fn interleaved(trace: &dyn Trace, options: &EpisodeOptions) -> Result<Made, Error> {
+    let mut first = CheckedTrace::new(trace, options.normalisation, options.out_of_range)?;
+    let mut scale = Normaliser::new(&first.columns, options.normalisation, options.floor);
+    let mut counts = Vec::new();
+    first.read(Order::Series, |reading| {
+        if reading.series == counts.len() {
+            counts.push(0);
+        }
+        counts[reading.series] += 1;
+        scale.learn(reading.series, reading.values);
+        Ok(())
+    })?;
+    let sets = deal(&first.index, &counts, options)?;
+
+    // series are known by number; the second pass may meet them in another order
+    let mut set_of = std::collections::HashMap::new();
+    let mut lines: Vec<Line> = (0..3).map(|set| Line::new(set, options, trace)).collect();
+    let mut second = CheckedTrace::new(trace, options.normalisation, options.out_of_range)?;
+    let mut first_index = first.index;
+    let mut now = i64::MIN;
+    let time_column = trace.time_column().to_owned();
+    second.read(Order::Time, |reading| {
+        if reading.time < now {
+            return Err(Error::UnsortedTime {
+                cell: Cell::new(reading.file, reading.run.row, time_column.as_str()),
+                series: reading.run.series.to_owned(),
+                time: reading.time,
+                previous: now,
+            });
+        }
+        if reading.time > now {
+            lines.iter_mut().for_each(Line::flush);
+            now = reading.time;
+        }
+        let (series, set) = *set_of.entry(reading.series).or_insert_with(|| {
+            let series = first_index.number(reading.run.series);
+            (series, sets.get(series).copied().flatten())
+        });
+        if let Some(set) = set {
+            let line = &mut lines[usize::from(set)];
+            let start = line.values.len();
+            scale.append(series, reading.values, &mut line.values);
+            line.waiting.push((
+                mix(&[
+                    options.seed,
+                    TIMES,
+                    reading.time.cast_unsigned(),
+                    reading.series_hash,
+                ]),
+                series,
+                start,
+            ));
+        }
+        Ok(())
+    })?;
+    lines.iter_mut().for_each(Line::flush);
+
+    let (mut available, mut used) = (0, 0);
+    let mut contexts: [Vec<f64>; 3] = Default::default();
+    for (contexts, line) in contexts.iter_mut().zip(lines) {
+        available += line.cut.cast_unsigned();
+        used += line.cut.cast_unsigned() * options.horizon as u64;
+        let (candidates, kept) = line.pool.into_sorted();
+        for candidate in &candidates {
+            contexts.extend_from_slice(kept.of(candidate));
+        }
+    }
+    Ok(Made {
+        contexts,
+        counts: second.counts,
+        available,
+        unused: second.counts.readings - used,
+        floored: scale.floored,
+        series: series_per_set(&sets),
+        passes: 2,
+    })
+}
+
+/// Deals the series by their readings.
+fn deal(index: &SeriesIndex, counts: &[usize], options: &EpisodeOptions) -> Result<Vec<Option<u8>>, Error> {
+    let horizon = options.horizon;
+    let readings = Split {
+        train: options.split.train.saturating_mul(horizon),
+        validation: options.split.validation.saturating_mul(horizon),
+        test: options.split.test.saturating_mul(horizon),
+    };
+    let sets = assign(index, counts, readings, options.seed).map_err(|error| match error {
+        Error::TooShort {
+            set,
+            wanted,
+            available,
+            series,
+            all_available,
+            all_series,
+        } => Error::TooShort {
+            set,
+            wanted: wanted / horizon,
+            available: available / horizon,
+            series,
+            all_available: all_available / horizon,
+            all_series,
+        },
+        other => other,
+    })?;
+    let series = series_per_set(&sets);
+    match (0..3).find(|&set| options.split.sizes()[set] > 0 && series[set] < 2) {
+        Some(set) if horizon > 1 => Err(invalid(
+            "construction",
+            format!(
+                "interleaved episodes need at least 2 series in each set, found {} for {}",
+                series[set],
+                Split::NAMES[set]
+            ),
+        )),
+        _ => Ok(sets),
+    }
+}
+
+/// The readings of one set, lined up.
+#[derive(Debug)]
+struct Line {
+    set: u64,
+    seed: u64,
+    width: usize,
+    size: usize,
+    /// The readings of the current time: order, series, where its values start.
+    waiting: Vec<(u64, usize, usize)>,
+    values: Vec<f64>,
+    episode: Vec<f64>,
+    last: Option<usize>,
+    /// Episodes cut so far.
+    cut: i64,
+    pool: Pool,
+}
+
+impl Line {
+    fn new(set: usize, options: &EpisodeOptions, trace: &dyn Trace) -> Self {
+        let width = trace.values().len();
+        let size = options.horizon * width;
+        Self {
+            set: set as u64,
+            seed: options.seed,
+            width,
+            size,
+            waiting: Vec::new(),
+            values: Vec::new(),
+            episode: Vec::with_capacity(size),
+            last: None,
+            cut: 0,
+            pool: Pool::new(options.split.sizes()[set], size),
+        }
+    }
+
+    /// Lines up the readings of one time, in a seeded order.
+    ///
+    /// If they fill an episode, all its steps are of this time, and the remaining readings are dropped. Otherwise the episode
+    /// continues at the next time, and never with the same series twice in a row if there is another.
+    fn flush(&mut self) {
+        self.waiting.sort_unstable();
+        let whole = self.waiting.len() * self.width >= self.size;
+        if whole {
+            self.episode.clear();
+            self.last = None;
+        }
+        if self.waiting.len() > 1 && Some(self.waiting[0].1) == self.last {
+            self.waiting.swap(0, 1);
+        }
+        for &(_, series, start) in &self.waiting {
+            self.last = Some(series);
+            self.episode
+                .extend_from_slice(&self.values[start..][..self.width]);
+            if self.episode.len() == self.size {
+                let priority = mix(&[self.seed, CANDIDATES, self.set, self.cut.cast_unsigned()]);
+                self.pool.offer(priority, 0, self.cut, &self.episode);
+                self.cut += 1;
+                self.episode.clear();
+            }
+        }
+        if whole {
+            self.episode.clear();
+        }
+        self.waiting.clear();
+        self.values.clear();
+    }
+}

@@ -1,0 +1,11 @@
+//! Episodes from a trace: windows of consecutive readings, or interleaved series.
+
+mod consecutive;
+mod import;
+mod interleaved;
+pub(crate) mod normaliser;
+pub(crate) mod options;
+mod select;
+
+pub use import::{ImportReport, Imported, import};
+pub use options::{Construction, EpisodeOptions, Normalisation, OutOfRange, Split};

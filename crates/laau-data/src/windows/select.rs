@@ -1,0 +1,241 @@
+//! Which series go to which set, and which episodes of a set are taken.
+
+use std::collections::BinaryHeap;
+
+use super::options::Split;
+use crate::error::Error;
+use crate::load::series::{SeriesIndex, mix};
+
+/// A candidate for an episode. The order is by priority, a seeded hash, so that the first `k` of any set of candidates
+/// are a fair sample of it that does not depend on the order in which they came.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Candidate {
+    pub(crate) priority: u64,
+    /// Ties are broken by the series and the position in it.
+    pub(crate) series: usize,
+    pub(crate) position: i64,
+    /// Where its readings are in the pool.
+    slot: usize,
+}
+
+/// Keeps the candidates of least priority, and their readings.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    capacity: usize,
+    width: usize,
+    heap: BinaryHeap<Candidate>,
+    readings: Vec<f64>,
+    offered: u64,
+}
+
+impl Pool {
+    /// A pool for `capacity` candidates of `width` numbers each.
+    pub(crate) fn new(capacity: usize, width: usize) -> Self {
+        Self {
+            capacity,
+            width,
+            heap: BinaryHeap::new(),
+            readings: Vec::new(),
+            offered: 0,
+        }
+    }
+
+    /// Offers a candidate; it is kept as long as it is among the best.
+    pub(crate) fn offer(&mut self, priority: u64, series: usize, position: i64, readings: &[f64]) {
+        debug_assert_eq!(readings.len(), self.width, "readings of a candidate");
+        self.offered += 1;
+        let mut candidate = Candidate {
+            priority,
+            series,
+            position,
+            slot: self.heap.len(),
+        };
+        if self.heap.len() < self.capacity {
+            self.readings.extend_from_slice(readings);
+            self.heap.push(candidate);
+        } else if let Some(mut worst) = self.heap.peek_mut()
+            && (priority, series, position) < (worst.priority, worst.series, worst.position)
+        {
+            candidate.slot = worst.slot;
+            self.readings[candidate.slot * self.width..][..self.width].copy_from_slice(readings);
+            *worst = candidate;
+        }
+    }
+
+    /// Whether every candidate that was offered is still here.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.offered == self.heap.len() as u64
+    }
+
+    /// The candidates that are kept, best first.
+    pub(crate) fn into_sorted(self) -> (Vec<Candidate>, Kept) {
+        (
+            self.heap.into_sorted_vec(),
+            Kept {
+                width: self.width,
+                readings: self.readings,
+            },
+        )
+    }
+}
+
+/// The readings of the candidates of a pool.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    width: usize,
+    readings: Vec<f64>,
+}
+
+impl Kept {
+    pub(crate) fn of(&self, candidate: &Candidate) -> &[f64] {
+        &self.readings[candidate.slot * self.width..][..self.width]
+    }
+}
+
+/// Gives every series to one set, such that each set gets its share of the candidates; `None` for a series without any.
+///
+/// Series are taken in a seeded order, and each goes to the set that is furthest from its size. Should a set fall short
+/// that way, series are taken in order of their size, greatest first, which fills the sets more evenly.
+///
+/// # Errors
+/// [`Error::TooShort`] when a set cannot be filled.
+pub(crate) fn assign(
+    index: &SeriesIndex,
+    counts: &[usize],
+    split: Split,
+    seed: u64,
+) -> Result<Vec<Option<u8>>, Error> {
+    let mut order: Vec<usize> = (0..index.len()).filter(|&series| counts[series] > 0).collect();
+    order.sort_by_cached_key(|&series| (mix(&[seed, SERIES, index.hash(series)]), series));
+    let first = deal(&order, counts, split);
+    if first.shortage(split).is_none() {
+        return Ok(first.sets);
+    }
+    order.sort_by_key(|&series| std::cmp::Reverse(counts[series]));
+    let second = deal(&order, counts, split);
+    let Some(set) = second.shortage(split) else {
+        return Ok(second.sets);
+    };
+    Err(Error::TooShort {
+        set: Split::NAMES[set],
+        wanted: split.sizes()[set],
+        available: second.candidates[set],
+        series: second.series[set],
+        all_available: counts.iter().sum(),
+        all_series: index.len(),
+    })
+}
+
+/// The seed's domain of the order of series.
+const SERIES: u64 = 1;
+/// The seed's domain of the order of candidates.
+pub(crate) const CANDIDATES: u64 = 2;
+/// The seed's domain of the order within one time.
+pub(crate) const TIMES: u64 = 3;
+
+struct Deal {
+    sets: Vec<Option<u8>>,
+    candidates: [usize; 3],
+    series: [usize; 3],
+}
+
+impl Deal {
+    fn shortage(&self, split: Split) -> Option<usize> {
+        (0..3).find(|&set| self.candidates[set] < split.sizes()[set])
+    }
+}
+
+fn deal(order: &[usize], counts: &[usize], split: Split) -> Deal {
+    let sizes = split.sizes();
+    let mut deal = Deal {
+        sets: vec![None; counts.len()],
+        candidates: [0; 3],
+        series: [0; 3],
+    };
+    for &series in order {
+        // the set with the least candidates / size, compared without division
+        let set = (0..3u8)
+            .filter(|&set| sizes[usize::from(set)] > 0)
+            .min_by(|&a, &b| {
+                let (a, b) = (usize::from(a), usize::from(b));
+                let left = deal.candidates[a] as u128 * sizes[b] as u128;
+                left.cmp(&(deal.candidates[b] as u128 * sizes[a] as u128))
+            });
+        if let Some(set) = set {
+            deal.sets[series] = Some(set);
+            deal.candidates[usize::from(set)] += counts[series];
+            deal.series[usize::from(set)] += 1;
+        }
+    }
+    deal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_keeps_the_best_in_any_order() {
+        let offers: Vec<(u64, i64)> = (0..50).map(|i| (mix(&[7, i]), i.cast_signed())).collect();
+        let best = |offers: &[(u64, i64)]| {
+            let mut pool = Pool::new(10, 1);
+            for &(priority, position) in offers {
+                pool.offer(priority, 0, position, &[position as f64]);
+            }
+            assert!(!pool.is_complete());
+            let (candidates, readings) = pool.into_sorted();
+            candidates
+                .iter()
+                .map(|candidate| (candidate.priority, readings.of(candidate)[0]))
+                .collect::<Vec<_>>()
+        };
+        let forward = best(&offers);
+        let mut sorted = offers.clone();
+        sorted.sort_unstable();
+        let expected: Vec<_> = sorted[..10].iter().map(|&(p, i)| (p, i as f64)).collect();
+        assert_eq!(forward, expected);
+        assert_eq!(best(&offers.iter().rev().copied().collect::<Vec<_>>()), expected);
+    }
+
+    fn index_of(series: usize) -> SeriesIndex {
+        let mut index = SeriesIndex::default();
+        for number in 0..series {
+            index.number(&format!("series {number}"));
+        }
+        index
+    }
+
+    #[test]
+    fn series_are_dealt_in_proportion() {
+        let index = index_of(100);
+        let split = Split::default();
+        let sets = assign(&index, &[400; 100], split, 3).unwrap();
+        let of = |set| sets.iter().filter(|s| **s == Some(set)).count();
+        assert_eq!([of(0), of(1), of(2)], [62, 13, 25]);
+        assert_ne!(sets, assign(&index, &[400; 100], split, 4).unwrap());
+    }
+
+    #[test]
+    fn uneven_series_are_dealt_by_size_if_the_seeded_order_falls_short() {
+        let split = Split {
+            train: 10,
+            validation: 1,
+            test: 1,
+        };
+        for seed in 0..50 {
+            let sets = assign(&index_of(4), &[1, 1, 10, 0], split, seed).unwrap();
+            assert_eq!(sets[2], Some(0));
+            assert_eq!(sets[3], None);
+        }
+    }
+
+    #[test]
+    fn a_short_trace_is_refused_with_what_there_is() {
+        let error = assign(&index_of(3), &[400, 400, 400], Split::default(), 0).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the trace is too short: 5000 train episodes wanted, 400 available in 1 series \
+             (whole trace: 1200 in 3 series)"
+        );
+    }
+}

@@ -1,0 +1,247 @@
+//! `cargo xtask dashboard`: the history of benchmarks as one page that needs nothing else.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, ensure};
+use clap::Args;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use crate::bench::HISTORY;
+use crate::bench::history::{self, Record};
+use crate::browser::Browser;
+
+/// What to draw, and where.
+#[derive(Debug, Args)]
+pub struct DashboardArgs {
+    /// The history [default: benches/bench-history.jsonl]
+    #[arg(long, value_name = "FILE")]
+    history: Option<PathBuf>,
+    /// Where to write the page [default: target/bench/dashboard.html]
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Draw the page as a picture, too, with an installed Chromium
+    #[arg(long, value_name = "PNG")]
+    picture: Option<PathBuf>,
+    /// The picture on a dark ground
+    #[arg(long, requires = "picture")]
+    dark: bool,
+}
+
+/// Writes the page.
+///
+/// # Errors
+/// An empty history, or a file that cannot be read or written.
+pub fn run(arguments: &DashboardArgs, root: &Path) -> anyhow::Result<()> {
+    let path = arguments.history.clone().unwrap_or_else(|| root.join(HISTORY));
+    let records = history::read(&path)?;
+    ensure!(
+        !records.is_empty(),
+        "{} has no run: cargo xtask bench",
+        path.display()
+    );
+    let output = arguments
+        .output
+        .clone()
+        .unwrap_or_else(|| root.join("target/bench/dashboard.html"));
+    if let Some(folder) = output.parent() {
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    }
+    std::fs::write(&output, page(&records)?.into_string())
+        .with_context(|| format!("cannot write {}", output.display()))?;
+    println!("{}", output.display());
+    if let Some(picture) = &arguments.picture {
+        let browser = Browser::find().context("a picture needs Chromium")?;
+        browser.screenshot(&output, picture, (1280, 2450), arguments.dark)?;
+        println!("{}", picture.display());
+    }
+    Ok(())
+}
+
+fn page(records: &[Record]) -> anyhow::Result<Markup> {
+    // Nothing in the data may end the element that holds it.
+    let data = serde_json::to_string(records)?.replace('<', "\\u003c");
+    Ok(html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { "laau benchmarks" }
+                style { (PreEscaped(include_str!("page.css"))) }
+            }
+            body {
+                h1 { "laau benchmarks" }
+                p id="about" {}
+                div.tools {
+                    label { "machine" select id="machine" {} }
+                    label { "measure" select id="measure" {
+                        option value="latency" { "time" }
+                        option value="instructions" { "instructions" }
+                    } }
+                    label { "of the samples" select id="value" {
+                        option value="low" { "the least" }
+                        option value="value" { "the median" }
+                    } }
+                }
+                section id="changes" {
+                    h2 { "The latest run against the one before" }
+                    p { "Click on a heading to sort, on a row to see its trend. " span id="count" {} }
+                    div.tools { label { "find" input id="find" type="search" placeholder="train, opt, d=8 …"; } }
+                    div.scroll { table {
+                        thead { tr {
+                            th data-sort="id" { "what" }
+                            th data-sort="previous" { "before" }
+                            th data-sort="latest" { "latest" }
+                            th data-sort="change" { "change" }
+                            th data-sort="runs" { "runs" }
+                            th { "trend" }
+                        } }
+                        tbody id="figures" {}
+                    } }
+                    p { "Trend of " code id="trend-name" {} }
+                    div id="trend" {}
+                }
+                section {
+                    h2 { "Growth" }
+                    p { "Cost against one size, the others fixed; the latest figure of each. A straight line is a power." }
+                    label { "curve" select id="curve" {} }
+                    div id="growth" {}
+                }
+                section {
+                    h2 { "Peers" }
+                    p { "Time of each, over the time of the fastest of laau; measured in turns in one run." }
+                    label { "work" select id="work" {} }
+                    div id="peers" {}
+                }
+                div id="tip" hidden {}
+                script id="history" type="application/json" { (PreEscaped(data)) }
+                script { (PreEscaped(include_str!("page.js"))) }
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::history::{Figure, Measure};
+    use crate::peers::tests::comparison;
+
+    fn records() -> Vec<Record> {
+        let mut first = Record::begin(Path::new("."), "full");
+        first.commit = "aaaaaaa</script>".to_owned();
+        for (id, low) in [
+            ("opt/interior-point/d=4,M=2,N=20", 1e5),
+            ("opt/interior-point/d=4,M=2,N=100", 5e5),
+            ("opt/interior-point/d=4,M=2,N=200", 1e6),
+            ("train/fused/N=20,batch=10,width=10", 1e4),
+        ] {
+            first.figures.push(Figure {
+                id: id.to_owned(),
+                measure: Measure::Latency,
+                value: 1.1 * low,
+                low,
+                high: 1.5 * low,
+            });
+        }
+        first.figures.push(Figure {
+            id: "train/fused/N=20,batch=10,width=10".to_owned(),
+            measure: Measure::Instructions,
+            value: 4321.0,
+            low: 4321.0,
+            high: 4321.0,
+        });
+        let mut second = first.clone();
+        second.commit = "bbbbbbb".to_owned();
+        second.figures[3].low *= 1.5;
+        second.figures[1].low *= 0.5;
+        second.peers = Some(comparison());
+        vec![first, second]
+    }
+
+    const PROBE: &str = r##"
+        const text = (selector) => [...document.querySelectorAll(selector)].map((e) => e.textContent);
+        const set = (id, value, event) => { const e = document.getElementById(id); e.value = value; e.dispatchEvent(new Event(event, { bubbles: true })); };
+        const out = { first: text("#figures tr td.name"), changes: text("#figures td:nth-child(4)") };
+        document.querySelector("th[data-sort=id]").click();
+        out.byName = text("#figures tr td.name");
+        document.querySelector("th[data-sort=id]").click();
+        out.byNameDown = text("#figures tr td.name");
+        document.querySelector("#figures tr:last-child").click();
+        out.trend = [text("#trend-name")[0], document.querySelectorAll("#trend circle").length];
+        set("find", "FUSED", "input");
+        out.found = text("#figures tr td.name");
+        set("find", "", "input");
+        out.curve = [document.getElementById("curve").value, text("#growth .legend span")[0], document.querySelectorAll("#growth circle").length];
+        out.peers = text("#peers svg text.strong").slice(0, 4);
+        set("work", "layer-8x3", "change");
+        out.layer = text("#peers svg text.strong");
+        out.strict = text("#strict tbody tr td");
+        out.missing = text("#peers p")[0];
+        document.querySelector("#peers rect").dispatchEvent(new PointerEvent("pointermove", { bubbles: true, clientX: 5, clientY: 5 }));
+        out.tip = [document.getElementById("tip").hidden, document.getElementById("tip").textContent];
+        set("measure", "instructions", "change");
+        out.instructions = text("#figures tr td");
+        return out;"##;
+
+    #[test]
+    fn the_page_works_in_a_browser_and_asks_nobody_for_anything() {
+        let Some(browser) = Browser::find() else {
+            laau_core::conformance::skipped(
+                "the_page_works_in_a_browser_and_asks_nobody_for_anything",
+                "no Chromium is installed",
+            );
+            return;
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("dashboard.html");
+        std::fs::write(&path, page(&records()).unwrap().into_string()).unwrap();
+        let visit = browser.visit(&path, PROBE).unwrap();
+        assert_eq!((&visit.errors, &visit.requests), (&vec![], &vec![]));
+        let answer = &visit.answer;
+        assert_eq!(answer["error"], serde_json::Value::Null);
+        assert_eq!(answer["first"][0], "train/fused/N=20,batch=10,width=10");
+        assert_eq!(answer["changes"][0], "+50.0 % slower");
+        assert_eq!(answer["changes"][3], "-50.0 % faster");
+        assert_eq!(answer["byName"][0], "opt/interior-point/d=4,M=2,N=100");
+        assert_eq!(answer["byNameDown"][0], "train/fused/N=20,batch=10,width=10");
+        assert_eq!(
+            answer["trend"],
+            serde_json::json!(["opt/interior-point/d=4,M=2,N=100", 2])
+        );
+        assert_eq!(
+            answer["found"],
+            serde_json::json!(["train/fused/N=20,batch=10,width=10"])
+        );
+        assert_eq!(answer["curve"][0], "opt/interior-point by N");
+        assert_eq!(answer["curve"][1], "d=4, M=2: exponent 1.00 in the upper half");
+        assert_eq!(answer["curve"][2], 3);
+        assert_eq!(
+            answer["peers"],
+            serde_json::json!([
+                "laau: fused engine, f64",
+                "1.0×",
+                "jax: hand-written adjoint, f64",
+                "4.9×"
+            ])
+        );
+        assert_eq!(answer["layer"][5], "800×");
+        assert_eq!(answer["strict"][1], "0 of 30");
+        assert!(
+            answer["missing"]
+                .as_str()
+                .unwrap()
+                .contains("moreau (installation): no matching distribution")
+        );
+        assert_eq!(answer["tip"][0], false);
+        assert!(answer["tip"][1].as_str().unwrap().contains("µs least"));
+        assert_eq!(answer["instructions"][2], "4.32 k");
+    }
+
+    #[test]
+    fn data_cannot_end_its_element() {
+        let text = page(&records()).unwrap().into_string();
+        assert!(text.contains("aaaaaaa\\u003c/script>") && !text.contains("aaaaaaa</script>"));
+        assert!(!text.contains("http://") && !text.contains("https://"));
+    }
+}
