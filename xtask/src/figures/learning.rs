@@ -8,7 +8,8 @@ use kuva::render::figure::Figure;
 
 use super::policies::band;
 use super::style::{data_name, dress, policy_colour, policy_name, save};
-use super::tables::{GapRow, GradientRow, PointRow, RoundRow, ShiftRow, Spread, distinct};
+use super::tables::{Spread, distinct};
+use laau_core::tables::{GapRow, GradientRow, PointRow, RoundRow, ShiftRow};
 
 /// Figure 3: tested on the default, trained on data shifted by a Wasserstein distance; as utility, and as a fraction of OPT,
 /// which takes out how much there is to earn on the data of a seed.

@@ -18,15 +18,15 @@ pub(crate) fn run(folder: &Path) -> anyhow::Result<()> {
     );
     let figures = folder.join("figures");
     architecture::draw(&figures)?;
-    let policies_table = tables::read(folder, "policies.csv")?;
+    let policies_table = tables::read(folder)?;
     policies::utility_by_horizon(&policies_table, &figures)?;
     policies::remaining_budget(&policies_table, &figures)?;
     policies::rl_vs_laau(&policies_table, &figures)?;
-    policies::distribution(&tables::read(folder, "distribution.csv")?, &figures)?;
-    learning::ood(&tables::read(folder, "ood.csv")?, &figures)?;
-    learning::tsne(&tables::read(folder, "tsne.csv")?, &figures)?;
-    learning::online_learning(&tables::read(folder, "online_learning.csv")?, &figures)?;
-    learning::generalisation(&tables::read(folder, "generalisation.csv")?, &figures)?;
-    learning::gradients(&tables::read(folder, "gradients.csv")?, &figures)?;
-    problems::episodes(&tables::read(folder, "problem_episodes.csv")?, &figures)
+    policies::distribution(&tables::read(folder)?, &figures)?;
+    learning::ood(&tables::read(folder)?, &figures)?;
+    learning::tsne(&tables::read(folder)?, &figures)?;
+    learning::online_learning(&tables::read(folder)?, &figures)?;
+    learning::generalisation(&tables::read(folder)?, &figures)?;
+    learning::gradients(&tables::read(folder)?, &figures)?;
+    problems::episodes(&tables::read(folder)?, &figures)
 }

@@ -8,7 +8,8 @@ use kuva::prelude::*;
 use kuva::render::figure::Figure;
 
 use super::style::{data_name, dress, policy_colour, policy_name, save};
-use super::tables::{EpisodeRow, PolicyRow, Spread, distinct};
+use super::tables::{Spread, distinct};
+use laau_core::tables::{EpisodeRow, PolicyRow};
 
 /// A utility this far below the best is off the axis, and named in the caption instead.
 const OFF_THE_AXIS: f64 = 0.93;

@@ -4,21 +4,10 @@ use std::path::Path;
 
 use kuva::prelude::*;
 use kuva::render::figure::Figure;
-use serde::Deserialize;
+use laau_core::tables::StepRow;
 
 use super::style::{dress, policy_name, save};
 use super::tables::distinct;
-
-/// `problem_episodes.csv`: one value of one step.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub(crate) struct StepRow {
-    problem: String,
-    policy: String,
-    step: usize,
-    quantity: String,
-    index: usize,
-    value: f64,
-}
 
 /// What the entries of a problem are called.
 pub(crate) struct Names {

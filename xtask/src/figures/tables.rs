@@ -3,102 +3,11 @@
 use std::path::Path;
 
 use anyhow::Context;
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-
-/// `policies.csv`: one row per data set, horizon, policy and seed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct PolicyRow {
-    pub(crate) data: String,
-    pub(crate) horizon: usize,
-    pub(crate) policy: String,
-    pub(crate) seed: u64,
-    pub(crate) utility: f64,
-    pub(crate) fraction_of_opt: f64,
-    pub(crate) lower_quartile: f64,
-    pub(crate) median: f64,
-    pub(crate) remaining_percent: f64,
-    pub(crate) violations: usize,
-}
-
-/// `distribution.csv`: the utility of one episode.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct EpisodeRow {
-    pub(crate) data: String,
-    pub(crate) policy: String,
-    pub(crate) episode: usize,
-    pub(crate) utility: f64,
-}
-
-/// `ood.csv`: a policy trained on shifted data and tested on the default.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct ShiftRow {
-    pub(crate) data: String,
-    pub(crate) target: f64,
-    pub(crate) achieved: f64,
-    pub(crate) sliced: f64,
-    pub(crate) policy: String,
-    pub(crate) seed: u64,
-    pub(crate) utility: f64,
-    pub(crate) fraction_of_opt: f64,
-}
-
-/// `tsne.csv`: one embedded episode.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct PointRow {
-    pub(crate) data: String,
-    pub(crate) target: f64,
-    pub(crate) set: String,
-    pub(crate) x: f64,
-    pub(crate) y: f64,
-}
-
-/// `online_learning.csv`: the average utility up to a round.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct RoundRow {
-    pub(crate) data: String,
-    pub(crate) method: String,
-    pub(crate) learning_rate: f64,
-    pub(crate) seed: u64,
-    pub(crate) round: usize,
-    pub(crate) utility: f64,
-}
-
-/// `generalisation.csv`: utility on the training and on the test episodes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct GapRow {
-    pub(crate) data: String,
-    pub(crate) model: String,
-    pub(crate) horizon: usize,
-    pub(crate) episodes: usize,
-    pub(crate) seed: u64,
-    pub(crate) train: f64,
-    pub(crate) test: f64,
-}
-
-/// `bound.csv`: one term of the generalisation bound.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct TermRow {
-    pub(crate) data: String,
-    pub(crate) model: String,
-    pub(crate) horizon: usize,
-    pub(crate) episodes: usize,
-    pub(crate) seed: u64,
-    pub(crate) term: String,
-    pub(crate) value: f64,
-}
-
-/// `gradients.csv`: how good and how dear a gradient is.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct GradientRow {
-    pub(crate) method: String,
-    pub(crate) solves: usize,
-    pub(crate) relative_error: f64,
-}
+use laau_core::tables::Row;
 
 /// Reads a table; one that is not there has no rows, since an experiment may not have been run.
-pub(crate) fn read<T: DeserializeOwned>(folder: &Path, name: &str) -> anyhow::Result<Vec<T>> {
-    let path = folder.join(name);
+pub(crate) fn read<R: Row>(folder: &Path) -> anyhow::Result<Vec<R>> {
+    let path = folder.join(R::FILE);
     if !path.exists() {
         return Ok(Vec::new());
     }

@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::figures::tables::{PolicyRow, ShiftRow, Spread, distinct};
+use crate::figures::tables::{Spread, distinct};
+use laau_core::tables::{PolicyRow, ShiftRow};
 
 /// What is known when claims are decided.
 pub(crate) struct Evidence {
@@ -353,6 +354,7 @@ mod tests {
             median: fraction,
             remaining_percent: left,
             violations: 0,
+            projections: 0,
         }
     }
 

@@ -10,7 +10,8 @@ use super::manifest::Manifest;
 use super::problems::Problems;
 use super::report::{self, missing, word};
 use crate::figures::style::{data_name, policy_name, write};
-use crate::figures::tables::{self, PolicyRow, Spread, TermRow, distinct};
+use crate::figures::tables::{self, Spread, distinct};
+use laau_core::tables::{PolicyRow, TermRow};
 
 /// What each figure shows, by the beginning of its file's name, in the order of the page.
 const FIGURES: &[(&str, &str)] = &[
@@ -48,10 +49,10 @@ const FIGURES: &[(&str, &str)] = &[
 
 /// Writes the page, and its claims and results in Markdown.
 pub(super) fn write_page(folder: &Path, manifest: &Manifest) -> anyhow::Result<()> {
-    let policies: Vec<PolicyRow> = tables::read(folder, "policies.csv")?;
+    let policies: Vec<PolicyRow> = tables::read(folder)?;
     let evidence = Evidence {
         policies: policies.clone(),
-        shifts: tables::read(folder, "ood.csv")?,
+        shifts: tables::read(folder)?,
     };
     let claims = claims::decide(&evidence);
     write(
@@ -60,7 +61,7 @@ pub(super) fn write_page(folder: &Path, manifest: &Manifest) -> anyhow::Result<(
     )?;
     let problems = Problems::read(folder)?;
     write(&folder.join("problems.md"), problems.markdown().as_bytes())?;
-    let terms: Vec<TermRow> = tables::read(folder, "bound.csv")?;
+    let terms: Vec<TermRow> = tables::read(folder)?;
     let page = page(manifest, &claims, &policies, &problems, &terms, &figures(folder)?);
     write(&folder.join("index.html"), page.into_string().as_bytes())
 }

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use laau_core::tables::{BudgetRow, LeftOutRow, ProblemRow};
 use maud::{Markup, html};
-use serde::Deserialize;
 
 use crate::figures::problems::names;
 use crate::figures::style::policy_name;
@@ -16,41 +16,10 @@ const RIVALS: &[&str] = &["dgd", "mw", "avg-lt", "equal"];
 /// The models that are held against them.
 const MODELS: &[&str] = &["laau", "laau-history", "laau-residual"];
 
-/// `problems.csv`: one policy on one problem and seed.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-struct Row {
-    problem: String,
-    construction: String,
-    horizon: usize,
-    policy: String,
-    seed: u64,
-    utility: f64,
-    fraction_of_opt: f64,
-    violations: usize,
-    exact_gradients: Option<u64>,
-    approximate_gradients: Option<u64>,
-}
-
-/// `problem_budgets.csv`: what a policy leaves of one budget.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-struct BudgetRow {
-    problem: String,
-    policy: String,
-    budget: usize,
-    remaining_percent: f64,
-}
-
-/// `problem_left_out.csv`: a policy that is not for the problem.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-struct LeftOutRow {
-    problem: String,
-    reason: String,
-}
-
 /// All that was measured on the other problems.
 #[derive(Debug, Default)]
 pub(super) struct Problems {
-    rows: Vec<Row>,
+    rows: Vec<ProblemRow>,
     budgets: Vec<BudgetRow>,
     left_out: Vec<LeftOutRow>,
 }
@@ -59,9 +28,9 @@ impl Problems {
     /// Reads the tables of a reproduction; there may be none.
     pub(super) fn read(folder: &Path) -> anyhow::Result<Self> {
         Ok(Self {
-            rows: tables::read(folder, "problems.csv")?,
-            budgets: tables::read(folder, "problem_budgets.csv")?,
-            left_out: tables::read(folder, "problem_left_out.csv")?,
+            rows: tables::read(folder)?,
+            budgets: tables::read(folder)?,
+            left_out: tables::read(folder)?,
         })
     }
 
@@ -128,7 +97,7 @@ impl Problems {
 /// One problem.
 struct Summary<'a> {
     problem: String,
-    rows: Vec<&'a Row>,
+    rows: Vec<&'a ProblemRow>,
     all: &'a Problems,
 }
 
@@ -143,7 +112,7 @@ impl Summary<'_> {
         )
     }
 
-    fn of(&self, policy: &str) -> impl Iterator<Item = &&Row> {
+    fn of(&self, policy: &str) -> impl Iterator<Item = &&ProblemRow> {
         self.rows.iter().filter(move |row| row.policy == policy)
     }
 
@@ -217,7 +186,7 @@ impl Summary<'_> {
                         .sum::<usize>()
                         .to_string(),
                 );
-                let counts = |count: fn(&Row) -> Option<u64>| -> Option<u64> {
+                let counts = |count: fn(&ProblemRow) -> Option<u64>| -> Option<u64> {
                     self.of(policy).map(|row| count(row)).sum()
                 };
                 let gradients =
@@ -304,8 +273,8 @@ impl Summary<'_> {
 mod tests {
     use super::*;
 
-    fn row(policy: &str, seed: u64, fraction: f64) -> Row {
-        Row {
+    fn row(policy: &str, seed: u64, fraction: f64) -> ProblemRow {
+        ProblemRow {
             problem: "wireless".to_owned(),
             construction: "consecutive".to_owned(),
             horizon: 20,
@@ -314,6 +283,8 @@ mod tests {
             utility: fraction,
             fraction_of_opt: fraction,
             violations: 0,
+            failures: 0,
+            projections: 0,
             exact_gradients: (policy == "laau").then_some(10),
             approximate_gradients: (policy == "laau").then_some(1),
         }
@@ -321,6 +292,9 @@ mod tests {
 
     fn problems() -> Problems {
         let budget = |policy: &str, budget, remaining_percent| BudgetRow {
+            construction: "consecutive".to_owned(),
+            horizon: 20,
+            seed: 0,
             problem: "wireless".to_owned(),
             policy: policy.to_owned(),
             budget,
@@ -339,6 +313,7 @@ mod tests {
             ],
             budgets: vec![budget("laau", 0, 1.0), budget("laau", 1, 2.0)],
             left_out: vec![LeftOutRow {
+                policy: "dp".to_owned(),
                 problem: "wireless".to_owned(),
                 reason: "policy `dp` is not applicable: expected one action".to_owned(),
             }],

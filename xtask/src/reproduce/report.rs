@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use super::claims::{Claim, DATA_SETS};
 use super::manifest::Manifest;
 use crate::figures::style::{data_name, policy_name};
-use crate::figures::tables::{PolicyRow, Spread, distinct};
+use crate::figures::tables::{Spread, distinct};
+use laau_core::tables::PolicyRow;
 
 /// What stands where there is no verdict.
 pub(super) fn missing(data: &str) -> &'static str {
@@ -174,6 +175,7 @@ mod tests {
             median: fraction,
             remaining_percent: 0.5,
             violations: 0,
+            projections: 0,
         }
     }
 
