@@ -3,7 +3,9 @@
 use std::fmt::{self, Display};
 use std::io::Write as _;
 use std::path::Path;
-use std::process::ExitCode;
+
+/// The status of a command that failed.
+const FAILED: u8 = 1;
 
 /// The status of a process that a closed pipe has ended: 128 + SIGPIPE, as shells count it.
 const CLOSED_PIPE: u8 = 141;
@@ -62,18 +64,18 @@ impl Failure {
     }
 
     /// Tells the user, and gives the status to exit with.
-    pub(crate) fn tell(&self) -> ExitCode {
+    pub(crate) fn tell(&self) -> u8 {
         match self {
             Self::Told { sentence, hint } | Self::NotApplicable { sentence, hint } => {
                 // When standard error is closed, too, the status is all that is left to say.
                 let _ = writeln!(std::io::stderr(), "error: {sentence}\nhint: {hint}");
-                ExitCode::FAILURE
+                FAILED
             }
             Self::Interrupted { sentence, hint } => {
                 let _ = writeln!(std::io::stderr(), "{sentence}\nhint: {hint}");
-                ExitCode::from(crate::interrupt::INTERRUPTED)
+                crate::interrupt::INTERRUPTED
             }
-            Self::ClosedPipe => ExitCode::from(CLOSED_PIPE),
+            Self::ClosedPipe => CLOSED_PIPE,
         }
     }
 }

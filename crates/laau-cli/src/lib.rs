@@ -16,27 +16,27 @@ mod sets;
 mod train;
 mod usage;
 
-use std::process::ExitCode;
+use std::ffi::OsString;
 
 use clap::{CommandFactory as _, Parser as _};
 
 use crate::args::{Cli, Command};
 use crate::failure::Failure;
 
-/// Runs the command of the process's arguments, and gives its status.
-#[must_use]
-pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+/// Runs a command, given as the program's name and its arguments, and gives the exit status.
+pub fn run(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> u8 {
+    let arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
+    let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
-        Err(error) => return usage::tell(&error),
+        Err(error) => return usage::tell(&error, &arguments),
     };
-    match run(&cli.command) {
-        Ok(()) => ExitCode::SUCCESS,
+    match execute(&cli.command) {
+        Ok(()) => 0,
         Err(failure) => failure.tell(),
     }
 }
 
-fn run(command: &Command) -> Result<(), Failure> {
+fn execute(command: &Command) -> Result<(), Failure> {
     match command {
         Command::Generate(arguments) => data::generate(arguments),
         Command::Import(arguments) => data::import(arguments),

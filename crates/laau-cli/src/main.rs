@@ -1,5 +1,5 @@
 //! The binary `laau`; everything is in the library.
 
 fn main() -> std::process::ExitCode {
-    laau_cli::main()
+    laau_cli::run(std::env::args_os()).into()
 }

@@ -1,6 +1,6 @@
 //! Wrong arguments, told like everything else: one sentence, then a hint.
 
-use std::process::ExitCode;
+use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Error};
@@ -13,19 +13,19 @@ use crate::output;
 const USAGE: u8 = 2;
 
 /// Prints help and version to standard output; everything else is a failure.
-pub(crate) fn tell(error: &Error) -> ExitCode {
+pub(crate) fn tell(error: &Error, arguments: &[OsString]) -> u8 {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => match output::print(error.to_string()) {
-            Ok(()) => ExitCode::SUCCESS,
+            Ok(()) => 0,
             Err(failure) => failure.tell(),
         },
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             output::talk(error);
-            ExitCode::from(USAGE)
+            USAGE
         }
         _ => {
-            Failure::new(sentence(error), hint(error)).tell();
-            ExitCode::from(USAGE)
+            Failure::new(sentence(error), hint(error, arguments)).tell();
+            USAGE
         }
     }
 }
@@ -38,7 +38,7 @@ fn sentence(error: &Error) -> String {
     paragraph.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn hint(error: &Error) -> String {
+fn hint(error: &Error, arguments: &[OsString]) -> String {
     for kind in [
         ContextKind::SuggestedSubcommand,
         ContextKind::SuggestedArg,
@@ -53,19 +53,19 @@ fn hint(error: &Error) -> String {
             return format!("did you mean `{name}`?");
         }
     }
-    format!("see `{} --help`", typed_command(std::env::args().skip(1)))
+    format!("see `{} --help`", typed_command(arguments))
 }
 
 /// The command whose arguments are wrong, as far as it was typed right.
-fn typed_command(arguments: impl Iterator<Item = String>) -> String {
+fn typed_command(arguments: &[OsString]) -> String {
     let mut command = Cli::command();
     let mut words = vec!["laau".to_owned()];
-    for word in arguments {
-        let Some(found) = command.find_subcommand(&word).cloned() else {
+    for word in arguments.iter().skip(1) {
+        let Some(found) = command.find_subcommand(word).cloned() else {
             break;
         };
         command = found;
-        words.push(word);
+        words.push(word.display().to_string());
     }
     words.join(" ")
 }

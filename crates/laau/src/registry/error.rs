@@ -24,6 +24,12 @@ pub enum Error {
         /// What to do about it.
         hint: String,
     },
+    /// A policy file that cannot be used.
+    #[error("{reason}")]
+    File {
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A problem, policy or solver that refuses its parameters.
     #[error(transparent)]
     Core(#[from] laau_core::Error),

@@ -3,6 +3,7 @@
 //! The command line and services use it; a program that knows its types does not need it.
 
 mod error;
+mod files;
 mod policies;
 mod problems;
 pub mod suggest;
@@ -10,6 +11,7 @@ mod untuned;
 mod workloads;
 
 pub use error::Error;
+pub use files::{Deployed, load_policy, policy_from_bytes, policy_to_bytes, save_policy};
 pub use policies::PolicyKind;
 pub use problems::ProblemSpec;
 pub use untuned::{Untuned, untuned};
