@@ -71,6 +71,7 @@ impl Stepper {
         let bounded = match model.spec.network {
             Network::Mlp { spectral_bound, .. } => spectral_bound.is_some(),
             Network::Linear { norm_bound } => norm_bound.is_some(),
+            Network::Custom(_) => false,
         };
         Self {
             engine,

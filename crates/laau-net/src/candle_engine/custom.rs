@@ -1,0 +1,472 @@
+//! Custom networks: what they implement, how their variables are found and drawn.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use candle_core::{DType, Device, Module, Result, Shape, Tensor};
+use candle_nn::init::NormalOrUniform;
+use candle_nn::var_builder::SimpleBackend;
+use candle_nn::{Init, VarBuilder};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
+
+use super::{Dense, tensor_error};
+use crate::error::Error;
+use crate::laau::Laau;
+use crate::spec::{ModelSpec, Network};
+
+/// A network that prices budgets, for one episode or for many in parallel (`rows`).
+///
+/// The price of budget `m` is `base_m · out(z_m)`, where the network gives `z` ([`PriceNetwork::output`]). Base and output
+/// function are those of the model ([`crate::PriceBase`], [`crate::Output`]).
+///
+/// Every candle [`Module`] is one that keeps no state: it maps all features (`rows × features`) to `rows × M` outputs. A
+/// recurrent network implements this trait. Its state depends on the contexts alone, not on what was spent before: the
+/// same observation has one price, whatever led to it.
+///
+/// ```
+/// use laau_net::candle_engine::candle_core::{Result, Tensor};
+/// use laau_net::candle_engine::candle_nn::{Linear, Module, rnn::{GRU, GRUState, RNN}};
+/// use laau_net::candle_engine::{ContextView, PriceNetwork, StepView};
+///
+/// struct Recurrent { gru: GRU, head: Linear }
+///
+/// impl PriceNetwork for Recurrent {
+///     type State = GRUState;
+///
+///     fn begin(&self, rows: usize) -> Result<GRUState> {
+///         self.gru.zero_state(rows)
+///     }
+///
+///     fn read(&self, state: &mut GRUState, contexts: &ContextView) -> Result<()> {
+///         *state = self.gru.step(&contexts.features, state)?;
+///         Ok(())
+///     }
+///
+///     fn output(&self, state: &GRUState, step: &StepView<'_>) -> Result<Tensor> {
+///         self.head.forward(&Tensor::cat(&[step.features, state.h()], 1)?)
+///     }
+/// }
+/// ```
+pub trait PriceNetwork {
+    /// What it remembers of the contexts.
+    type State;
+
+    /// The state before the first step.
+    ///
+    /// # Errors
+    /// Candle's.
+    fn begin(&self, rows: usize) -> Result<Self::State>;
+
+    /// Takes in the contexts of a step. It is called once per step, before [`PriceNetwork::output`].
+    ///
+    /// # Errors
+    /// Candle's.
+    fn read(&self, state: &mut Self::State, contexts: &ContextView) -> Result<()>;
+
+    /// The outputs of a step, `rows × M`. There is none at the last step, where the price is zero.
+    ///
+    /// # Errors
+    /// Candle's.
+    fn output(&self, state: &Self::State, step: &StepView<'_>) -> Result<Tensor>;
+}
+
+impl<M: Module> PriceNetwork for M {
+    type State = ();
+
+    fn begin(&self, _: usize) -> Result<()> {
+        Ok(())
+    }
+
+    fn read(&self, (): &mut (), _: &ContextView) -> Result<()> {
+        Ok(())
+    }
+
+    fn output(&self, (): &(), step: &StepView<'_>) -> Result<Tensor> {
+        self.forward(step.features)
+    }
+}
+
+/// What a network sees of the contexts of a step.
+pub struct ContextView {
+    /// The step, from 0.
+    pub step: usize,
+    /// The number of steps.
+    pub horizon: usize,
+    /// The context, `rows × context`.
+    pub context: Tensor,
+    /// The budgets at the start, `rows × M`.
+    pub budgets: Tensor,
+    /// The normalised features that do not depend on what remains: context, share of steps left, history.
+    pub features: Tensor,
+}
+
+/// What a network sees when it prices a step.
+pub struct StepView<'a> {
+    /// The contexts of the step.
+    pub contexts: &'a ContextView,
+    /// What remains of the budgets, `rows × M`. Gradients flow through it into all earlier steps.
+    pub remaining: &'a Tensor,
+    /// All normalised features, those of the remaining budgets first; see [`crate::Features`]. Gradients flow as above.
+    pub features: &'a Tensor,
+}
+
+/// A network with the state of the episodes it prices.
+pub(crate) trait Opened {
+    fn restart(&mut self, rows: usize) -> Result<()>;
+    fn read(&mut self, contexts: &ContextView) -> Result<()>;
+    fn output(&self, step: &StepView<'_>) -> Result<Tensor>;
+}
+
+struct WithState<N: PriceNetwork> {
+    network: N,
+    state: N::State,
+}
+
+impl<N: PriceNetwork + 'static> WithState<N> {
+    fn open(network: N, rows: usize) -> Result<Box<dyn Opened>> {
+        let state = network.begin(rows)?;
+        Ok(Box::new(Self { network, state }))
+    }
+}
+
+impl<N: PriceNetwork> Opened for WithState<N> {
+    fn restart(&mut self, rows: usize) -> Result<()> {
+        self.state = self.network.begin(rows)?;
+        Ok(())
+    }
+
+    fn read(&mut self, contexts: &ContextView) -> Result<()> {
+        self.network.read(&mut self.state, contexts)
+    }
+
+    fn output(&self, step: &StepView<'_>) -> Result<Tensor> {
+        let outputs = self.network.output(&self.state, step)?;
+        if outputs.dims() != step.remaining.dims() {
+            let (expected, found) = (step.remaining.dims(), outputs.dims());
+            let reason = format!("expected outputs of shape {expected:?}, found {found:?}");
+            return Err(candle_core::Error::msg(reason));
+        }
+        Ok(outputs)
+    }
+}
+
+type Build = dyn Fn(VarBuilder<'static>, &ModelSpec, usize) -> Result<Box<dyn Opened>> + Send + Sync;
+
+/// The constructor of a [`PriceNetwork`], and the variables it asks for.
+///
+/// The variables come from a `VarBuilder`. Each is drawn as its `Init` says, but from our seeded generator and in the order
+/// of the names, since candle's generator cannot be seeded on the CPU. A network is constructed once per minibatch and once
+/// per episode in service, so that it need not be `Sync`; a constructor should only ask for its variables.
+///
+/// Files hold the variables by name and shape, not the constructor: it is passed to [`crate::load_model_with`] or
+/// [`crate::Checkpoint::load_with`]. Two custom networks are equal if their variables are.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct CustomNetwork {
+    /// Sorted by name; empty until a model is made.
+    variables: Vec<Variable>,
+    #[serde(skip)]
+    build: Option<Arc<Build>>,
+}
+
+/// A variable of a custom network.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Variable {
+    /// The name, with the prefixes of the `VarBuilder`.
+    pub name: String,
+    /// The shape.
+    pub shape: Vec<usize>,
+}
+
+impl Variable {
+    fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+}
+
+impl CustomNetwork {
+    /// A network from its constructor, which may depend on the sizes of the model.
+    pub fn new<N, F>(build: F) -> Self
+    where
+        N: PriceNetwork + 'static,
+        F: Fn(VarBuilder<'static>, &ModelSpec) -> Result<N> + Send + Sync + 'static,
+    {
+        let build = move |vb: VarBuilder<'static>, spec: &ModelSpec, rows: usize| {
+            WithState::open(build(vb, spec)?, rows)
+        };
+        Self {
+            variables: Vec::new(),
+            build: Some(Arc::new(build)),
+        }
+    }
+
+    /// The variables, sorted by name: the order of [`crate::Model::parameters`]. None before a model is made.
+    #[must_use]
+    pub fn variables(&self) -> &[Variable] {
+        &self.variables
+    }
+
+    /// Number of values of all variables.
+    pub(crate) fn parameter_len(&self) -> usize {
+        self.variables.iter().map(Variable::len).sum()
+    }
+
+    /// Takes over the constructor of another network; the variables are checked when the model is made.
+    pub(crate) fn attach(&mut self, other: &Self) {
+        self.build.clone_from(&other.build);
+    }
+
+    fn build(&self) -> std::result::Result<&Build, Error> {
+        self.build.as_deref().ok_or_else(|| Error::InvalidSetting {
+            field: "network",
+            reason: "expected the constructor of the custom network: use the loader that takes one"
+                .to_owned(),
+        })
+    }
+
+    /// Runs the constructor to see which variables it asks for.
+    fn probe(&self, spec: &ModelSpec) -> std::result::Result<BTreeMap<String, (Shape, Init)>, Error> {
+        let recorder = Recorder::default();
+        let vb = VarBuilder::from_backend(Box::new(recorder.clone()), DType::F64, Device::Cpu);
+        self.build()?(vb, spec, 1).map_err(|error| tensor_error(&error))?;
+        Ok(std::mem::take(&mut *recorder.lock()))
+    }
+}
+
+impl PartialEq for CustomNetwork {
+    fn eq(&self, other: &Self) -> bool {
+        self.variables == other.variables
+    }
+}
+
+impl fmt::Debug for CustomNetwork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CustomNetwork")
+            .field("variables", &self.variables)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Laau {
+    /// The same with a custom network, trained by the candle engine; see [`CustomNetwork`].
+    ///
+    /// Features, output function, base and training settings stay as they are. An untrained [residual](Laau::residual)
+    /// model starts at the certainty-equivalent price only if the network's outputs are drawn as zeros.
+    #[must_use]
+    pub fn with_network<N, F>(self, build: F) -> Self
+    where
+        N: PriceNetwork + 'static,
+        F: Fn(VarBuilder<'static>, &ModelSpec) -> Result<N> + Send + Sync + 'static,
+    {
+        Self {
+            network: Network::Custom(CustomNetwork::new(build)),
+            ..self
+        }
+    }
+}
+
+impl ModelSpec {
+    /// Lists the variables of a custom network; those that are listed already must be the constructor's.
+    pub(crate) fn resolve(&mut self) -> std::result::Result<(), Error> {
+        let Network::Custom(custom) = &self.network else {
+            return Ok(());
+        };
+        let invalid = |reason| {
+            Err(Error::InvalidSetting {
+                field: "network",
+                reason,
+            })
+        };
+        let mut found: BTreeMap<String, Vec<usize>> = custom
+            .probe(self)?
+            .into_iter()
+            .map(|(name, (shape, _))| (name, shape.into_dims()))
+            .collect();
+        if found.is_empty() {
+            return invalid("expected a constructor that asks for variables, found none".to_owned());
+        }
+        if custom.variables.is_empty() {
+            let variables = found.into_iter().map(|(name, shape)| Variable { name, shape });
+            let variables = variables.collect();
+            if let Network::Custom(custom) = &mut self.network {
+                custom.variables = variables;
+            }
+            return Ok(());
+        }
+        for Variable { name, shape } in &custom.variables {
+            match found.remove(name) {
+                Some(ours) if ours == *shape => {}
+                Some(ours) => {
+                    return invalid(format!(
+                        "expected variable `{name}` of shape {ours:?}, found {shape:?}"
+                    ));
+                }
+                None => return invalid(format!("unexpected variable `{name}`")),
+            }
+        }
+        match found.into_keys().next() {
+            Some(name) => invalid(format!("expected variable `{name}`, found none")),
+            None => Ok(()),
+        }
+    }
+
+    /// The first values of a custom network's variables; `None` for other networks.
+    pub(crate) fn draw_custom(&self, seed: u64) -> std::result::Result<Option<Vec<f64>>, Error> {
+        let Network::Custom(custom) = &self.network else {
+            return Ok(None);
+        };
+        let mut generator = ChaCha8Rng::seed_from_u64(seed);
+        let mut parameters = Vec::new();
+        for (shape, init) in custom.probe(self)?.into_values() {
+            let (is_normal, center, width) = distribution(init, &shape);
+            parameters.extend((0..shape.elem_count()).map(|_| {
+                let unit = if is_normal {
+                    normal(&mut generator)
+                } else {
+                    2.0 * generator.random::<f64>() - 1.0
+                };
+                center + width * unit
+            }));
+        }
+        Ok(Some(parameters))
+    }
+}
+
+/// What an `Init` draws: whether it is normal, the mean, and the standard deviation or half the width.
+fn distribution(init: Init, shape: &Shape) -> (bool, f64, f64) {
+    match init {
+        Init::Const(value) => (false, value, 0.0),
+        Init::Randn { mean, stdev } => (true, mean, stdev),
+        Init::Uniform { lo, up } => (false, f64::midpoint(lo, up), 0.5 * (up - lo)),
+        Init::Kaiming {
+            dist,
+            fan,
+            non_linearity,
+        } => {
+            let deviation = non_linearity.gain() / (fan.for_shape(shape) as f64).sqrt();
+            match dist {
+                NormalOrUniform::Normal => (true, 0.0, deviation),
+                NormalOrUniform::Uniform => (false, 0.0, 3_f64.sqrt() * deviation),
+            }
+        }
+    }
+}
+
+/// A standard normal number, by Box and Muller.
+fn normal(generator: &mut ChaCha8Rng) -> f64 {
+    let (radius, angle): (f64, f64) = (1.0 - generator.random::<f64>(), generator.random());
+    (-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * angle).cos()
+}
+
+/// Gives zeros, and remembers what was asked for.
+#[derive(Clone, Default)]
+struct Recorder(Arc<Mutex<BTreeMap<String, (Shape, Init)>>>);
+
+impl Recorder {
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, (Shape, Init)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl SimpleBackend for Recorder {
+    fn get(&self, shape: Shape, name: &str, init: Init, dtype: DType, device: &Device) -> Result<Tensor> {
+        let mut asked = self.lock();
+        let (first, _) = asked
+            .entry(name.to_owned())
+            .or_insert_with(|| (shape.clone(), init));
+        if *first != shape {
+            let reason = format!("expected variable `{name}` in one shape, found {first:?} and {shape:?}");
+            return Err(candle_core::Error::msg(reason));
+        }
+        Tensor::zeros(shape, dtype, device)
+    }
+
+    fn get_unchecked(&self, name: &str, _: DType, _: &Device) -> Result<Tensor> {
+        let reason = format!("expected variable `{name}` to be asked for with its shape");
+        Err(candle_core::Error::msg(reason))
+    }
+
+    fn contains_tensor(&self, name: &str) -> bool {
+        self.lock().contains_key(name)
+    }
+}
+
+/// A variable's place among the flat parameters of a model.
+pub(super) struct Slot {
+    pub(super) name: String,
+    pub(super) shape: Vec<usize>,
+    /// Whether the flat values are those of the transposed matrix.
+    transposed: bool,
+}
+
+impl Slot {
+    pub(super) fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    pub(super) fn from_flat(&self, flat: &[f64]) -> Vec<f64> {
+        match self.shape[..] {
+            [rows, columns] if self.transposed => transpose(flat, columns, rows),
+            _ => flat.to_vec(),
+        }
+    }
+
+    pub(super) fn write_flat(&self, values: &[f64], flat: &mut [f64]) {
+        match self.shape[..] {
+            [rows, columns] if self.transposed => flat.copy_from_slice(&transpose(values, rows, columns)),
+            _ => flat.copy_from_slice(values),
+        }
+    }
+}
+
+fn transpose(values: &[f64], rows: usize, columns: usize) -> Vec<f64> {
+    let entries = (0..columns).flat_map(|j| (0..rows).map(move |i| i * columns + j));
+    entries.map(|index| values[index]).collect()
+}
+
+/// The variables of any model, in the order of its parameters. Candle's matrices are `outputs × inputs`, ours the other way.
+pub(super) fn slots(spec: &ModelSpec) -> Vec<Slot> {
+    let slot = |name, shape, transposed| Slot {
+        name,
+        shape,
+        transposed,
+    };
+    if let Network::Custom(custom) = &spec.network {
+        let variables = custom.variables.iter();
+        return variables
+            .map(|v| slot(v.name.clone(), v.shape.clone(), false))
+            .collect();
+    }
+    let layers = spec.layers().into_iter().enumerate();
+    layers
+        .flat_map(|(index, (inputs, outputs))| {
+            [
+                slot(format!("layers.{index}.weight"), vec![outputs, inputs], true),
+                slot(format!("layers.{index}.bias"), vec![outputs], false),
+            ]
+        })
+        .collect()
+}
+
+/// The network of any model on given variables, for so many episodes.
+pub(super) fn open(
+    spec: &ModelSpec,
+    variables: HashMap<String, Tensor>,
+    rows: usize,
+) -> Result<Box<dyn Opened>> {
+    let vb = VarBuilder::from_tensors(variables, DType::F64, &Device::Cpu);
+    if let Network::Custom(custom) = &spec.network {
+        return custom.build().map_err(candle_core::Error::msg)?(vb, spec, rows);
+    }
+    let layers = spec.layers();
+    let mut sequence = candle_nn::seq();
+    for (index, (inputs, outputs)) in layers.iter().enumerate() {
+        let linear = candle_nn::linear(*inputs, *outputs, vb.pp(format!("layers.{index}")))?;
+        let dense = Dense::new(&linear)?;
+        let is_last = index + 1 == layers.len();
+        sequence = sequence.add(if is_last { dense } else { dense.with_relu() });
+    }
+    WithState::open(sequence, rows)
+}
