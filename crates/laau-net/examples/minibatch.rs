@@ -8,7 +8,10 @@ use std::time::Instant;
 use laau_core::problems::WeightedFairness;
 use laau_core::{Differentiate, Episodes, StepSolver as _};
 use laau_kkt::FairnessLayer;
-use laau_net::{Engine, EngineKind, Model, ModelSpec, Statistics};
+use laau_net::candle_engine::CustomNetwork;
+use laau_net::candle_engine::candle_core::Tensor;
+use laau_net::candle_engine::candle_nn::{linear, seq};
+use laau_net::{Engine, EngineKind, Model, ModelSpec, Network, Statistics};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -22,19 +25,31 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .map(|_| generator.random_range(0.02..1.0))
         .collect();
     let episodes = Episodes::new(HORIZON, 1, 1, contexts, vec![12.5 * HORIZON as f64; 500])?;
-    for (name, spec) in [
-        ("paper", ModelSpec::paper(layer.problem(), HORIZON)),
-        ("residual", ModelSpec::residual(layer.problem(), HORIZON)),
+    let paper = ModelSpec::paper(layer.problem(), HORIZON);
+    let residual = ModelSpec::residual(layer.problem(), HORIZON);
+    let custom = |network| ModelSpec {
+        network: Network::Custom(network),
+        ..paper.clone()
+    };
+    let linears = custom(CustomNetwork::new(|vb, spec| {
+        Ok(seq()
+            .add(linear(spec.feature_len(), 10, vb.pp("a"))?)
+            .add_fn(Tensor::relu)
+            .add(linear(10, 10, vb.pp("b"))?)
+            .add_fn(Tensor::relu)
+            .add(linear(10, 1, vb.pp("c"))?))
+    }));
+    for (name, kind, spec) in [
+        ("paper, fused", EngineKind::Fused, &paper),
+        ("paper, candle", EngineKind::Candle, &paper),
+        ("residual, fused", EngineKind::Fused, &residual),
+        ("residual, candle", EngineKind::Candle, &residual),
+        ("paper of candle-nn's linear layers", EngineKind::Candle, &linears),
     ] {
-        let statistics = Statistics::fit(&spec, &mut layer.fork(), &episodes)?;
-        let model = Model::new(spec, statistics, 1)?;
-        for kind in [EngineKind::Fused, EngineKind::Candle] {
-            let mut engine = kind.build(&*layer, &model.spec, BATCH)?;
-            println!(
-                "{name} {kind:?}: {:.3} ms",
-                time(&mut *engine, &model, &episodes)?
-            );
-        }
+        let statistics = Statistics::fit(spec, &mut layer.fork(), &episodes)?;
+        let model = Model::new(spec.clone(), statistics, 1)?;
+        let mut engine = kind.build(&*layer, &model.spec, BATCH)?;
+        println!("{name}: {:.3} ms", time(&mut *engine, &model, &episodes)?);
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::candle_engine::CustomNetwork;
 use crate::error::Error;
+use crate::features::budget_features;
 
 /// Everything about a model that is not learned.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -128,6 +129,12 @@ impl ModelSpec {
             Features::Paper => budgets + context + 1,
             Features::History => 2 * budgets + 5 * context + 1,
         }
+    }
+
+    /// Number of features that follow from the contexts alone.
+    #[must_use]
+    pub fn context_feature_len(&self) -> usize {
+        self.feature_len() - budget_features(self)
     }
 
     /// The layers from input to output, as (inputs, outputs); none of a custom network.

@@ -31,6 +31,7 @@ const EXAMPLES_MAY_DEPEND_ON: &[&str] = &["laau-core", "laau-kkt", "laau-net", "
 const HOME_OF: &[(&str, &str)] = &[
     ("polars", "laau-data"),
     ("candle-core", "laau-net"),
+    ("candle-nn", "laau-net"),
     ("faer", "laau-kkt"),
 ];
 

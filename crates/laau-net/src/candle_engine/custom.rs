@@ -406,7 +406,7 @@ impl Slot {
         self.shape.iter().product()
     }
 
-    pub(super) fn from_flat(&self, flat: &[f64]) -> Vec<f64> {
+    pub(super) fn read_flat(&self, flat: &[f64]) -> Vec<f64> {
         match self.shape[..] {
             [rows, columns] if self.transposed => transpose(flat, columns, rows),
             _ => flat.to_vec(),

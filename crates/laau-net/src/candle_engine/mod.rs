@@ -181,7 +181,7 @@ impl Engine for CandleEngine {
             for slot in &slots {
                 let (values, after) = rest.split_at(slot.len());
                 vars.push(Var::from_vec(
-                    slot.from_flat(values),
+                    slot.read_flat(values),
                     &slot.shape[..],
                     &Device::Cpu,
                 )?);
@@ -240,7 +240,7 @@ impl<'a> BatchReader<'a> {
     fn read(&mut self, contexts: &[f64], steps_left: usize, horizon: usize) -> (FeatureOp, PriceOp) {
         let (spec, statistics) = (&self.model.spec, &self.model.statistics);
         let (budgets, first) = (spec.dimensions.budgets, budget_features(spec));
-        let width = spec.feature_len() - first;
+        let width = spec.context_feature_len();
         let mut known = vec![0.0; self.readers.len() * width];
         let rows = self.readers.iter_mut().zip(known.chunks_exact_mut(width));
         for ((reader, known), context) in rows.zip(contexts.chunks_exact(spec.dimensions.context)) {

@@ -319,7 +319,7 @@ impl CustomOp2 for PriceOp {
 ///
 /// Our own networks are made of it, and yours may be. It differs from `Linear` and `Activation::Relu` in two points:
 /// candle's matrix product parses `/proc/cpuinfo` at every call, unless `RAYON_NUM_THREADS` or `CANDLE_CPU_MASK` is set,
-/// which takes ten times as long as a small product; and candle's ReLU has slope 1 at 0, here it is 0: a unit is at 0
+/// which takes ten times as long as a small product; and candle's `relu` has slope 1 at 0, here it is 0: a unit is at 0
 /// exactly whenever no unit of the layer below is active and its bias is still 0.
 pub struct Dense {
     weight: Tensor,

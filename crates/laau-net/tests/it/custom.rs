@@ -8,7 +8,7 @@ use laau_core::{
     Comparison, Differentiate, Episodes, Fit, Player, Sets, Task, conformance, episode_gradient,
 };
 use laau_net::candle_engine::candle_core::{DType, Result, Tensor};
-use laau_net::candle_engine::candle_nn::rnn::{GRU, GRUState, RNN, gru};
+use laau_net::candle_engine::candle_nn::rnn::{GRU, GRUConfig, GRUState, RNN, gru};
 use laau_net::candle_engine::candle_nn::{Init, Linear, Module, VarBuilder, linear, seq};
 use laau_net::candle_engine::{ContextView, CustomNetwork, PriceNetwork, StepView};
 use laau_net::{
@@ -46,9 +46,13 @@ impl PriceNetwork for Recurrent {
 fn recurrent(hidden: usize) -> impl Fn(VarBuilder<'static>, &ModelSpec) -> Result<Recurrent> {
     move |vb, spec| {
         let budgets = spec.dimensions.budgets;
-        let known = spec.feature_len() - budgets * if spec.features == Features::Paper { 1 } else { 2 };
         Ok(Recurrent {
-            gru: gru(known, hidden, Default::default(), vb.pp("gru"))?,
+            gru: gru(
+                spec.context_feature_len(),
+                hidden,
+                GRUConfig::default(),
+                vb.pp("gru"),
+            )?,
             head: linear(spec.feature_len() + hidden, budgets, vb.pp("head"))?,
         })
     }

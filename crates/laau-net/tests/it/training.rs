@@ -510,7 +510,7 @@ fn episodes_that_do_not_fit_are_refused_before_the_first_step() {
     assert!(run(&trainer, &mut model, &sets, &mut ()).is_err());
 }
 
-/// Notes the bias of a start that had to be bias_reset.
+/// Notes the bias that a start was given.
 #[derive(Default)]
 struct Woken(Option<f64>);
 
