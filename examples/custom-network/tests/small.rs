@@ -13,7 +13,7 @@ fn the_example_trains_compares_and_deploys() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{output:?}");
     assert!(
-        text.contains("gru") && text.contains("deployed from gru.safetensors"),
+        text.contains("\ngru ") && text.contains("served one episode"),
         "{text}"
     );
     assert!(folder.path().join("gru.safetensors").exists());
