@@ -1,17 +1,14 @@
-//! Custom networks: what they implement, how their variables are found and drawn.
+//! Custom networks: what they implement, and how a model holds one.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use candle_core::{DType, Device, Module, Result, Shape, Tensor};
-use candle_nn::init::NormalOrUniform;
-use candle_nn::var_builder::SimpleBackend;
-use candle_nn::{Init, VarBuilder};
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
+use candle_core::{DType, Device, Module, Result, Tensor};
+use candle_nn::VarBuilder;
 use serde::{Deserialize, Serialize};
 
+use super::variables::{Asked, Recorder, Variable, draw};
 use super::{Dense, tensor_error};
 use crate::error::Error;
 use crate::laau::Laau;
@@ -171,21 +168,6 @@ pub struct CustomNetwork {
     build: Option<Arc<Build>>,
 }
 
-/// A variable of a custom network.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Variable {
-    /// The name, with the prefixes of the `VarBuilder`.
-    pub name: String,
-    /// The shape.
-    pub shape: Vec<usize>,
-}
-
-impl Variable {
-    fn len(&self) -> usize {
-        self.shape.iter().product()
-    }
-}
-
 impl CustomNetwork {
     /// A network from its constructor, which may depend on the sizes of the model.
     pub fn new<N, F>(build: F) -> Self
@@ -227,11 +209,11 @@ impl CustomNetwork {
     }
 
     /// Runs the constructor to see which variables it asks for.
-    fn probe(&self, spec: &ModelSpec) -> std::result::Result<BTreeMap<String, (Shape, Init)>, Error> {
+    fn probe(&self, spec: &ModelSpec) -> std::result::Result<Asked, Error> {
         let recorder = Recorder::default();
         let vb = VarBuilder::from_backend(Box::new(recorder.clone()), DType::F64, Device::Cpu);
         self.build()?(vb, spec, 1).map_err(|error| tensor_error(&error))?;
-        Ok(std::mem::take(&mut *recorder.lock()))
+        Ok(recorder.take())
     }
 }
 
@@ -314,140 +296,11 @@ impl ModelSpec {
 
     /// The first values of a custom network's variables; `None` for other networks.
     pub(crate) fn draw_custom(&self, seed: u64) -> std::result::Result<Option<Vec<f64>>, Error> {
-        let Network::Custom(custom) = &self.network else {
-            return Ok(None);
-        };
-        let mut generator = ChaCha8Rng::seed_from_u64(seed);
-        let mut parameters = Vec::new();
-        for (shape, init) in custom.probe(self)?.into_values() {
-            let (is_normal, center, width) = distribution(init, &shape);
-            parameters.extend((0..shape.elem_count()).map(|_| {
-                let unit = if is_normal {
-                    normal(&mut generator)
-                } else {
-                    2.0 * generator.random::<f64>() - 1.0
-                };
-                center + width * unit
-            }));
-        }
-        Ok(Some(parameters))
-    }
-}
-
-/// What an `Init` draws: whether it is normal, the mean, and the standard deviation or half the width.
-fn distribution(init: Init, shape: &Shape) -> (bool, f64, f64) {
-    match init {
-        Init::Const(value) => (false, value, 0.0),
-        Init::Randn { mean, stdev } => (true, mean, stdev),
-        Init::Uniform { lo, up } => (false, f64::midpoint(lo, up), 0.5 * (up - lo)),
-        Init::Kaiming {
-            dist,
-            fan,
-            non_linearity,
-        } => {
-            let deviation = non_linearity.gain() / (fan.for_shape(shape) as f64).sqrt();
-            match dist {
-                NormalOrUniform::Normal => (true, 0.0, deviation),
-                NormalOrUniform::Uniform => (false, 0.0, 3_f64.sqrt() * deviation),
-            }
+        match &self.network {
+            Network::Custom(custom) => Ok(Some(draw(custom.probe(self)?, seed))),
+            Network::Mlp { .. } | Network::Linear { .. } => Ok(None),
         }
     }
-}
-
-/// A standard normal number, by Box and Muller.
-fn normal(generator: &mut ChaCha8Rng) -> f64 {
-    let (radius, angle): (f64, f64) = (1.0 - generator.random::<f64>(), generator.random());
-    (-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * angle).cos()
-}
-
-/// Gives zeros, and remembers what was asked for.
-#[derive(Clone, Default)]
-struct Recorder(Arc<Mutex<BTreeMap<String, (Shape, Init)>>>);
-
-impl Recorder {
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, (Shape, Init)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl SimpleBackend for Recorder {
-    fn get(&self, shape: Shape, name: &str, init: Init, dtype: DType, device: &Device) -> Result<Tensor> {
-        let mut asked = self.lock();
-        let (first, _) = asked
-            .entry(name.to_owned())
-            .or_insert_with(|| (shape.clone(), init));
-        if *first != shape {
-            let reason = format!("expected variable `{name}` in one shape, found {first:?} and {shape:?}");
-            return Err(candle_core::Error::msg(reason));
-        }
-        Tensor::zeros(shape, dtype, device)
-    }
-
-    fn get_unchecked(&self, name: &str, _: DType, _: &Device) -> Result<Tensor> {
-        let reason = format!("expected variable `{name}` to be asked for with its shape");
-        Err(candle_core::Error::msg(reason))
-    }
-
-    fn contains_tensor(&self, name: &str) -> bool {
-        self.lock().contains_key(name)
-    }
-}
-
-/// A variable's place among the flat parameters of a model.
-pub(super) struct Slot {
-    pub(super) name: String,
-    pub(super) shape: Vec<usize>,
-    /// Whether the flat values are those of the transposed matrix.
-    transposed: bool,
-}
-
-impl Slot {
-    pub(super) fn len(&self) -> usize {
-        self.shape.iter().product()
-    }
-
-    pub(super) fn read_flat(&self, flat: &[f64]) -> Vec<f64> {
-        match self.shape[..] {
-            [rows, columns] if self.transposed => transpose(flat, columns, rows),
-            _ => flat.to_vec(),
-        }
-    }
-
-    pub(super) fn write_flat(&self, values: &[f64], flat: &mut [f64]) {
-        match self.shape[..] {
-            [rows, columns] if self.transposed => flat.copy_from_slice(&transpose(values, rows, columns)),
-            _ => flat.copy_from_slice(values),
-        }
-    }
-}
-
-fn transpose(values: &[f64], rows: usize, columns: usize) -> Vec<f64> {
-    let entries = (0..columns).flat_map(|j| (0..rows).map(move |i| i * columns + j));
-    entries.map(|index| values[index]).collect()
-}
-
-/// The variables of any model, in the order of its parameters. Candle's matrices are `outputs × inputs`, ours the other way.
-pub(super) fn slots(spec: &ModelSpec) -> Vec<Slot> {
-    let slot = |name, shape, transposed| Slot {
-        name,
-        shape,
-        transposed,
-    };
-    if let Network::Custom(custom) = &spec.network {
-        let variables = custom.variables.iter();
-        return variables
-            .map(|v| slot(v.name.clone(), v.shape.clone(), false))
-            .collect();
-    }
-    let layers = spec.layers().into_iter().enumerate();
-    layers
-        .flat_map(|(index, (inputs, outputs))| {
-            [
-                slot(format!("layers.{index}.weight"), vec![outputs, inputs], true),
-                slot(format!("layers.{index}.bias"), vec![outputs], false),
-            ]
-        })
-        .collect()
 }
 
 /// The network of any model on given variables, for so many episodes.

@@ -24,10 +24,12 @@
 //! ```
 
 mod custom;
+mod dense;
 mod ops;
 mod pricer;
+mod variables;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 pub use candle_core;
 pub use candle_nn;
@@ -35,12 +37,14 @@ pub use candle_nn;
 use candle_core::{Device, Tensor, Var};
 use laau_core::{Differentiate, Episodes};
 
-pub use self::custom::{ContextView, CustomNetwork, PriceNetwork, StepView, Variable};
-pub use self::ops::Dense;
+pub use self::custom::{ContextView, CustomNetwork, PriceNetwork, StepView};
+pub use self::dense::Dense;
 pub(crate) use self::pricer::CustomPricer;
+pub use self::variables::Variable;
 
-use self::custom::{Opened, open, slots};
+use self::custom::{Opened, open};
 use self::ops::{Base, FeatureOp, PriceOp, Shared, StepOp, to_vec};
+use self::variables::slots;
 use crate::engine::{BatchResult, Engine};
 use crate::error::Error;
 use crate::features::{ContextReader, base_constants, budget_feature, budget_features, normalisation};
@@ -109,8 +113,7 @@ impl CandleEngine {
         let mut remaining = budgets.clone();
         for step in 0..horizon {
             let contexts = gather(episodes, batch, |episode| episode.context(step));
-            let is_last = step + 1 == horizon;
-            let multiplier = if is_last {
+            let multiplier = if step + 1 == horizon {
                 budgets.zeros_like()?
             } else {
                 let (features, price) = reader.read(&contexts, horizon - 1 - step, horizon);
@@ -130,21 +133,7 @@ impl CandleEngine {
                 })?;
                 outputs.apply_op2(&remaining, price)?
             };
-            let mut reserve = vec![0.0; model.spec.dimensions.budgets];
-            let problem_reserve = |reserve: &mut [f64]| {
-                let workspace = self.shared.lock();
-                workspace.layer.problem().reserve(horizon - 1 - step, reserve);
-            };
-            problem_reserve(&mut reserve);
-            let op = StepOp {
-                shared: Arc::clone(&self.shared),
-                step,
-                is_last,
-                weight: 1.0 / (rows * horizon) as f64,
-                contexts,
-                reserve,
-                solved: Mutex::new(None),
-            };
+            let op = StepOp::new(&self.shared, step, horizon, contexts);
             remaining = multiplier.apply_op2(&remaining, op)?;
         }
         Ok(remaining)
@@ -196,8 +185,16 @@ impl Engine for CandleEngine {
                 let (out, after) = rest.split_at_mut(slot.len());
                 match gradients.get(var) {
                     Some(gradient) => slot.write_flat(&to_vec(gradient)?, out),
-                    // A weight that no price depends on; an episode of one step has no price.
-                    None => out.fill(0.0),
+                    // An episode of one step has no price.
+                    None if episodes.horizon() == 1 => out.fill(0.0),
+                    // Candle says nothing where a gradient ends at an operation without a backward pass.
+                    None => {
+                        let reason = format!(
+                            "variable `{}` has no gradient: the price does not depend on it, or through an operation without a backward pass",
+                            slot.name
+                        );
+                        return Err(candle_core::Error::msg(reason));
+                    }
                 }
                 rest = after;
             }

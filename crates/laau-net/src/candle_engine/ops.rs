@@ -1,4 +1,4 @@
-//! The operations of candle's graph: features, dense layer, price, and one step of an episode.
+//! The operations of candle's graph: features, price, and one step of an episode.
 //!
 //! Each does the work of several small tensor operations, whose allocation and bookkeeping would otherwise be most of a
 //! minibatch.
@@ -6,10 +6,7 @@
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use candle_core::{
-    CpuStorage, CustomOp1, CustomOp2, CustomOp3, Device, Layout, Module, Result, Shape, Storage, Tensor,
-};
-use candle_nn::Linear;
+use candle_core::{CpuStorage, CustomOp1, CustomOp2, Device, Layout, Result, Shape, Storage, Tensor};
 use laau_core::{Differentiate, Dimensions, Error, GradientCounts, Gradients, Queries, Solutions, Status};
 use pulp::Scalar;
 
@@ -62,23 +59,40 @@ impl Workspace {
 /// pass: the graph needs no node for the loss, and its root is the last step. An operation is made for one application;
 /// the backward pass uses the solutions of the forward pass.
 pub(super) struct StepOp {
-    pub(super) shared: Arc<Shared>,
-    pub(super) step: usize,
-    pub(super) is_last: bool,
+    shared: Arc<Shared>,
+    step: usize,
+    is_last: bool,
     /// The factor of each cost in the loss.
-    pub(super) weight: f64,
-    pub(super) contexts: Vec<f64>,
+    weight: f64,
+    contexts: Vec<f64>,
     /// What must stay for the steps to come.
-    pub(super) reserve: Vec<f64>,
-    pub(super) solved: Mutex<Option<Solved>>,
+    reserve: Vec<f64>,
+    solved: Mutex<Option<Solved>>,
 }
 
-pub(super) struct Solved {
+struct Solved {
     solutions: Solutions,
     available: Vec<f64>,
 }
 
 impl StepOp {
+    pub(super) fn new(shared: &Arc<Shared>, step: usize, horizon: usize, contexts: Vec<f64>) -> Self {
+        let rows = contexts.len() / shared.dimensions.context;
+        let mut reserve = vec![0.0; shared.dimensions.budgets];
+        let workspace = shared.lock();
+        let problem = workspace.layer.problem();
+        problem.reserve(horizon - 1 - step, &mut reserve);
+        Self {
+            shared: Arc::clone(shared),
+            step,
+            is_last: step + 1 == horizon,
+            weight: 1.0 / (rows * horizon) as f64,
+            contexts,
+            reserve,
+            solved: Mutex::new(None),
+        }
+    }
+
     fn solved(&self) -> MutexGuard<'_, Option<Solved>> {
         self.solved.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -315,122 +329,7 @@ impl CustomOp2 for PriceOp {
     }
 }
 
-/// A [`Linear`] layer with a bias, and rectified linear units after it if wanted, as a single operation for `rows × inputs`.
-///
-/// Our own networks are made of it, and yours may be. It differs from `Linear` and `Activation::Relu` in two points:
-/// candle's matrix product parses `/proc/cpuinfo` at every call, unless `RAYON_NUM_THREADS` or `CANDLE_CPU_MASK` is set,
-/// which takes ten times as long as a small product; and candle's `relu` has slope 1 at 0, here it is 0: a unit is at 0
-/// exactly whenever no unit of the layer below is active and its bias is still 0.
-pub struct Dense {
-    weight: Tensor,
-    bias: Tensor,
-    relu: bool,
-}
-
-impl Dense {
-    /// The same layer, without an activation.
-    ///
-    /// # Errors
-    /// When it has no bias.
-    pub fn new(linear: &Linear) -> Result<Self> {
-        let bias = linear
-            .bias()
-            .ok_or_else(|| candle_core::Error::msg("expected a layer with a bias"))?;
-        Ok(Self {
-            weight: linear.weight().clone(),
-            bias: bias.clone(),
-            relu: false,
-        })
-    }
-
-    /// Adds rectified linear units.
-    #[must_use]
-    pub fn with_relu(self) -> Self {
-        Self { relu: true, ..self }
-    }
-}
-
-impl Module for Dense {
-    fn forward(&self, inputs: &Tensor) -> Result<Tensor> {
-        inputs.apply_op3(&self.weight, &self.bias, DenseOp { relu: self.relu })
-    }
-}
-
-/// `x Wᵀ + b` and its positive part: `x` is `rows × inputs`, `W` is `outputs × inputs`.
-struct DenseOp {
-    relu: bool,
-}
-
-impl CustomOp3 for DenseOp {
-    fn name(&self) -> &'static str {
-        "laau-dense"
-    }
-
-    fn cpu_fwd(
-        &self,
-        s1: &CpuStorage,
-        l1: &Layout,
-        s2: &CpuStorage,
-        l2: &Layout,
-        s3: &CpuStorage,
-        l3: &Layout,
-    ) -> Result<(CpuStorage, Shape)> {
-        let ((rows, inputs), (outputs, expected)) = (l1.shape().dims2()?, l2.shape().dims2()?);
-        if inputs != expected {
-            let reason = format!("expected {expected} inputs, found {inputs}");
-            return Err(candle_core::Error::msg(reason));
-        }
-        let (x, weight, bias) = (stored(s1, l1)?, stored(s2, l2)?, stored(s3, l3)?);
-        let mut sums = Vec::with_capacity(rows * outputs);
-        for x in x.chunks_exact(inputs) {
-            sums.extend(weight.chunks_exact(inputs).zip(&*bias).map(|(weight, bias)| {
-                let sum = x.iter().zip(weight).fold(*bias, |sum, (x, w)| sum + x * w);
-                // A NaN stays.
-                if self.relu && sum <= 0.0 { 0.0 } else { sum }
-            }));
-        }
-        Ok((CpuStorage::F64(sums), Shape::from((rows, outputs))))
-    }
-
-    fn bwd(
-        &self,
-        x: &Tensor,
-        weight: &Tensor,
-        bias: &Tensor,
-        res: &Tensor,
-        grad_res: &Tensor,
-    ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
-        let (outputs, inputs) = weight.dims2()?;
-        let (values, weights, mut upstream) = (to_vec(x)?, to_vec(weight)?, to_vec(grad_res)?);
-        if self.relu {
-            for (upstream, sum) in upstream.iter_mut().zip(to_vec(res)?) {
-                *upstream = if sum <= 0.0 { 0.0 } else { *upstream };
-            }
-        }
-        let (mut of_x, mut of_weight) = (vec![0.0; values.len()], vec![0.0; weights.len()]);
-        let mut of_bias = vec![0.0; outputs];
-        let rows = values.chunks_exact(inputs).zip(of_x.chunks_exact_mut(inputs));
-        for ((x, of_x), upstream) in rows.zip(upstream.chunks_exact(outputs)) {
-            for (o, upstream) in upstream.iter().enumerate() {
-                let row = o * inputs..(o + 1) * inputs;
-                for (of_x, weight) in of_x.iter_mut().zip(&weights[row.clone()]) {
-                    *of_x += upstream * weight;
-                }
-                for (of_weight, x) in of_weight[row].iter_mut().zip(x) {
-                    *of_weight += upstream * x;
-                }
-                of_bias[o] += upstream;
-            }
-        }
-        Ok((
-            Some(like(of_x, x)?),
-            Some(like(of_weight, weight)?),
-            Some(like(of_bias, bias)?),
-        ))
-    }
-}
-
-fn like(values: Vec<f64>, tensor: &Tensor) -> Result<Tensor> {
+pub(super) fn like(values: Vec<f64>, tensor: &Tensor) -> Result<Tensor> {
     Tensor::from_vec(values, tensor.shape(), &Device::Cpu)
 }
 
@@ -444,7 +343,7 @@ pub(super) fn to_vec(tensor: &Tensor) -> Result<Vec<f64>> {
 }
 
 /// The values of a stored tensor, row-major, whatever its offset and strides.
-fn stored<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<Cow<'a, [f64]>> {
+pub(super) fn stored<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<Cow<'a, [f64]>> {
     let CpuStorage::F64(values) = storage else {
         return Err(candle_core::Error::msg("expected a tensor of f64 values"));
     };
@@ -465,7 +364,6 @@ fn stored<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<Cow<'a, [f64]>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use candle_core::Var;
 
     #[test]
     fn operations_read_transposed_and_shifted_tensors_in_row_order() {
@@ -475,41 +373,5 @@ mod tests {
         check(table.narrow(1, 1, 2).unwrap(), &[2.0, 3.0, 5.0, 6.0]);
         check(table.narrow(1, 1, 2).unwrap().t().unwrap(), &[2.0, 5.0, 3.0, 6.0]);
         check(table.get(1).unwrap(), &[4.0, 5.0, 6.0]);
-    }
-
-    #[test]
-    fn a_dense_layer_equals_candles_own_with_its_gradients() {
-        let var = |count: usize, shape: (usize, usize)| {
-            let values: Vec<f64> = (0..count).map(|i| (i as f64 + 0.3).sin()).collect();
-            Var::from_vec(values, shape, &Device::Cpu).unwrap()
-        };
-        let (x, weight) = (var(12, (4, 3)), var(6, (2, 3)));
-        let bias = Var::from_vec(vec![0.1, -0.2], 2, &Device::Cpu).unwrap();
-        let linear = Linear::new(weight.as_tensor().clone(), Some(bias.as_tensor().clone()));
-        let ours = Dense::new(&linear).unwrap().with_relu().forward(&x).unwrap();
-        let candles = linear.forward(&x).unwrap().relu().unwrap();
-        let [ours, candles] = [ours, candles].map(|y| {
-            let gradients = y.sqr().unwrap().sum_all().unwrap().backward().unwrap();
-            let mut all = to_vec(&y).unwrap();
-            for var in [&x, &weight, &bias] {
-                all.extend(to_vec(gradients.get(var).unwrap()).unwrap());
-            }
-            all
-        });
-        for (ours, candles) in ours.iter().zip(&candles) {
-            assert!((ours - candles).abs() < 1e-14, "{ours} against {candles}");
-        }
-    }
-
-    #[test]
-    fn a_unit_at_zero_passes_no_gradient() {
-        let weight = Tensor::from_vec(vec![1.0], (1, 1), &Device::Cpu).unwrap();
-        let bias = Tensor::from_vec(vec![0.0], 1, &Device::Cpu).unwrap();
-        let dense = Dense::new(&Linear::new(weight, Some(bias))).unwrap().with_relu();
-        let z = Var::from_vec(vec![-1.0, 0.0, 2.0], (3, 1), &Device::Cpu).unwrap();
-        let y = dense.forward(&z).unwrap();
-        let gradient = y.sum_all().unwrap().backward().unwrap();
-        assert_eq!(to_vec(&y).unwrap(), [0.0, 0.0, 2.0]);
-        assert_eq!(to_vec(gradient.get(&z).unwrap()).unwrap(), [0.0, 0.0, 1.0]);
     }
 }

@@ -3,9 +3,10 @@
 use candle_core::{Device, Tensor};
 use laau_core::{Observation, Pricer};
 
-use super::custom::{ContextView, Opened, StepView, open, slots};
+use super::custom::{ContextView, Opened, StepView, open};
 use super::ops::to_vec;
 use super::tensor_error;
+use super::variables::slots;
 use crate::error::Error;
 use crate::features::{ContextReader, budget_features, write_base, write_budget_features};
 use crate::model::{Model, check_lengths, finish_prices};

@@ -402,6 +402,25 @@ fn what_does_not_fit_is_refused_with_a_reason() {
         "tensor engine: expected a tensor of f64 values",
     );
     check(
+        CustomNetwork::new(|vb, spec| {
+            let (inner, outer) = (
+                linear(spec.feature_len(), 2, vb.pp("inner"))?,
+                linear(2, 1, vb.pp("outer"))?,
+            );
+            Ok(move |x: &Tensor| outer.forward(&inner.forward(x)?.detach()))
+        }),
+        EngineKind::Candle,
+        "tensor engine: variable `inner.bias` has no gradient: the price does not depend on it, or through an operation without a backward pass",
+    );
+    check(
+        CustomNetwork::new(|vb, _| {
+            let table = vb.get((1 << 13, 1 << 13), "table")?;
+            Ok(move |_: &Tensor| table.narrow(0, 0, 2)?.narrow(1, 0, 1))
+        }),
+        EngineKind::Candle,
+        "tensor engine: expected variables of at most 33554432 values, found 67108864",
+    );
+    check(
         CustomNetwork::new(|_, _| Ok(Tensor::relu)),
         EngineKind::Candle,
         "invalid `network`: expected a constructor that asks for variables, found none",
