@@ -1,6 +1,6 @@
 //! Custom networks: what they implement, and how a model holds one.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -255,43 +255,42 @@ impl ModelSpec {
         let Network::Custom(custom) = &self.network else {
             return Ok(());
         };
-        let invalid = |reason| {
-            Err(Error::InvalidSetting {
-                field: "network",
-                reason,
+        let asked = custom.probe(self)?.into_iter();
+        let ours: Vec<Variable> = asked
+            .map(|(name, (shape, _))| Variable {
+                name,
+                shape: shape.into_dims(),
             })
-        };
-        let mut found: BTreeMap<String, Vec<usize>> = custom
-            .probe(self)?
-            .into_iter()
-            .map(|(name, (shape, _))| (name, shape.into_dims()))
             .collect();
-        if found.is_empty() {
-            return invalid("expected a constructor that asks for variables, found none".to_owned());
-        }
-        if custom.variables.is_empty() {
-            let variables = found.into_iter().map(|(name, shape)| Variable { name, shape });
-            let variables = variables.collect();
-            if let Network::Custom(custom) = &mut self.network {
-                custom.variables = variables;
+        let theirs = &custom.variables;
+        let differ = (0..ours.len().max(theirs.len())).find(|&i| ours.get(i) != theirs.get(i));
+        let reason = match differ.map(|i| (ours.get(i), theirs.get(i))) {
+            _ if ours.is_empty() => "expected a constructor that asks for variables, found none".to_owned(),
+            None => return Ok(()),
+            Some(_) if theirs.is_empty() => {
+                self.network = Network::Custom(CustomNetwork {
+                    variables: ours,
+                    build: custom.build.clone(),
+                });
+                return Ok(());
             }
-            return Ok(());
-        }
-        for Variable { name, shape } in &custom.variables {
-            match found.remove(name) {
-                Some(ours) if ours == *shape => {}
-                Some(ours) => {
-                    return invalid(format!(
-                        "expected variable `{name}` of shape {ours:?}, found {shape:?}"
-                    ));
-                }
-                None => return invalid(format!("unexpected variable `{name}`")),
+            Some((Some(ours), Some(theirs))) if ours.name == theirs.name => format!(
+                "expected variable `{}` of shape {:?}, found {:?}",
+                ours.name, ours.shape, theirs.shape
+            ),
+            Some((Some(ours), theirs)) => {
+                let found = theirs.map_or("none".to_owned(), |theirs| format!("`{}`", theirs.name));
+                format!("expected variable `{}`, found {found}", ours.name)
             }
-        }
-        match found.into_keys().next() {
-            Some(name) => invalid(format!("expected variable `{name}`, found none")),
-            None => Ok(()),
-        }
+            Some((None, theirs)) => {
+                let found = theirs.map_or("", |theirs| &theirs.name);
+                format!("unexpected variable `{found}`")
+            }
+        };
+        Err(Error::InvalidSetting {
+            field: "network",
+            reason,
+        })
     }
 
     /// The first values of a custom network's variables; `None` for other networks.

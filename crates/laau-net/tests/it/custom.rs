@@ -318,7 +318,7 @@ fn a_file_holds_the_variables_and_is_refused_for_another_network() {
     );
     refused(
         load_model_with(&path, &candle_mlp()),
-        "network: unexpected variable `gru.bias_hh_l0`",
+        "network: expected variable `l0.bias`, found `gru.bias_hh_l0`",
     );
     refused(
         load_model_with(&path, &ModelSpec::paper(layer.problem(), 5).network),
