@@ -336,27 +336,48 @@ pub(crate) fn observe(
     base: &mut [f64],
 ) {
     let (spec, statistics) = (&model.spec, &model.statistics);
-    let budgets = spec.dimensions.budgets;
-    let steps_left = observation.steps_left();
-    for j in 0..budget_features(spec) {
-        let (slope, offset) = budget_feature(normalisation(statistics, j), budgets, j, steps_left);
-        features[j] = slope * observation.remaining[j % budgets] + offset;
-    }
-    let context = observation.context();
+    let (remaining, steps_left) = (observation.remaining, observation.steps_left());
+    write_budget_features(spec, statistics, remaining, steps_left, features);
     if spec.features == Features::History || spec.form == PriceBase::Residual {
         reader.catch_up(spec, statistics, observation);
     }
     let steps = (steps_left, observation.horizon);
-    reader.features(spec, statistics, context, steps, |index, value| {
+    reader.features(spec, statistics, observation.context(), steps, |index, value| {
         features[index] = value;
     });
+    write_base(spec, statistics, reader, remaining, steps_left, base);
+}
+
+/// Writes the normalised features of the remaining budgets.
+pub(crate) fn write_budget_features(
+    spec: &ModelSpec,
+    statistics: &Statistics,
+    remaining: &[f64],
+    steps_left: usize,
+    features: &mut [f64],
+) {
+    for j in 0..budget_features(spec) {
+        let (slope, offset) = budget_feature(normalisation(statistics, j), remaining.len(), j, steps_left);
+        features[j] = slope * remaining[j % remaining.len()] + offset;
+    }
+}
+
+/// Writes what the price of each budget is relative to.
+pub(crate) fn write_base(
+    spec: &ModelSpec,
+    statistics: &Statistics,
+    reader: &ContextReader,
+    remaining: &[f64],
+    steps_left: usize,
+    base: &mut [f64],
+) {
     match spec.form {
         PriceBase::Plain => base.copy_from_slice(&statistics.multiplier_scale),
         PriceBase::Residual => {
             let level = reader.level_to_come(statistics, steps_left);
             for (m, base) in base.iter_mut().enumerate() {
                 let (constant, least) = base_constants(statistics, m);
-                *base = constant * level / observation.remaining[m].max(least);
+                *base = constant * level / remaining[m].max(least);
             }
         }
     }

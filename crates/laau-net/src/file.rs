@@ -10,6 +10,7 @@
 //! | tensor (`f64`) | shape |
 //! |---|---|
 //! | `layers.<i>.weight`, `layers.<i>.bias` | inputs × outputs; outputs |
+//! | `network.<name>` | of a custom network instead: a variable, in the shape that `network` of the metadata lists |
 //! | `statistics.<field>` | one entry per value of [`Statistics`] |
 //!
 //! The same model gives the same bytes, and comes back bit for bit.
@@ -46,7 +47,7 @@ pub struct Summary {
     pub best_validation_utility: Option<f64>,
     /// The layer's gradients in training.
     pub gradients: GradientCounts,
-    /// The engine that computed them; none for a model that was not trained.
+    /// The engine that computed them; none for a model that was not trained, or by an engine of another crate.
     pub engine: Option<EngineKind>,
     /// The optimiser's name; none for a model that was not trained.
     pub optimiser: Option<String>,
@@ -87,7 +88,16 @@ pub fn save_model(path: &Path, model: &Model, summary: &Summary) -> Result<(), E
 /// # Errors
 /// [`Error::Io`], or [`Error::InvalidFile`] that names the part of the file that is wrong.
 pub fn load_model(path: &Path) -> Result<(Model, Summary), Error> {
-    model_from_archive(&read(path)?).map_err(|fault| fault.at(path))
+    model_from_archive(&read(path)?, None).map_err(|fault| fault.at(path))
+}
+
+/// Reads a model like [`load_model`]; a custom network takes over the constructor of the given one. Its variables must be
+/// those of the file, by name and shape.
+///
+/// # Errors
+/// As [`load_model`].
+pub fn load_model_with(path: &Path, network: &Network) -> Result<(Model, Summary), Error> {
+    model_from_archive(&read(path)?, Some(network)).map_err(|fault| fault.at(path))
 }
 
 /// The bytes of a model file.
@@ -96,21 +106,15 @@ pub fn load_model(path: &Path) -> Result<(Model, Summary), Error> {
 /// [`Error::InvalidSetting`] for a model that could not be loaded again (NaN weights).
 pub fn model_to_bytes(model: &Model, summary: &Summary) -> Result<Vec<u8>, Error> {
     // A model's fields are public: check them as a loader would.
-    Model::from_parts(
-        model.spec.clone(),
-        model.statistics.clone(),
-        model.parameters.clone(),
-    )?;
+    model.validate()?;
     let mut archive = Archive::new(FORMAT, VERSION);
     put_spec(&mut archive, &model.spec)?;
     put_statistics(&mut archive, &model.statistics);
     archive.put_json("training", summary)?;
     let mut rest = &model.parameters[..];
-    for (index, (inputs, outputs)) in model.spec.layers().into_iter().enumerate() {
-        let (weight, after) = rest.split_at(inputs * outputs);
-        let (bias, after) = after.split_at(outputs);
-        archive.put_tensor(format!("layers.{index}.weight"), &[inputs, outputs], weight);
-        archive.put_tensor(format!("layers.{index}.bias"), &[outputs], bias);
+    for (name, shape) in weights(&model.spec) {
+        let (values, after) = rest.split_at(shape.iter().product());
+        archive.put_tensor(name, &shape, values);
         rest = after;
     }
     Ok(archive.to_bytes())
@@ -121,7 +125,7 @@ pub fn model_to_bytes(model: &Model, summary: &Summary) -> Result<Vec<u8>, Error
 /// # Errors
 /// [`Error::InvalidFile`] with an empty path, that names the part of the file that is wrong.
 pub fn model_from_bytes(bytes: &[u8]) -> Result<(Model, Summary), Error> {
-    model_from_archive(bytes).map_err(|fault| fault.at(Path::new("")))
+    model_from_archive(bytes, None).map_err(|fault| fault.at(Path::new("")))
 }
 
 /// Checks that a model was made for a problem.
@@ -132,15 +136,33 @@ pub fn check_problem(model: &Model, problem: &dyn Problem) -> Result<(), Error> 
     model.spec.check_problem(problem)
 }
 
-fn model_from_archive(bytes: &[u8]) -> Result<(Model, Summary), Fault> {
+/// The tensors of a model's weights, by name and shape, in the order of its parameters.
+fn weights(spec: &ModelSpec) -> Vec<(String, Vec<usize>)> {
+    if let Network::Custom(custom) = &spec.network {
+        let variables = custom.variables().iter();
+        return variables
+            .map(|v| (format!("network.{}", v.name), v.shape.clone()))
+            .collect();
+    }
+    let layers = spec.layers().into_iter().enumerate();
+    layers
+        .flat_map(|(index, (inputs, outputs))| {
+            [
+                (format!("layers.{index}.weight"), vec![inputs, outputs]),
+                (format!("layers.{index}.bias"), vec![outputs]),
+            ]
+        })
+        .collect()
+}
+
+fn model_from_archive(bytes: &[u8], network: Option<&Network>) -> Result<(Model, Summary), Fault> {
     let mut archive = Archive::from_bytes(bytes, FORMAT, VERSION)?;
-    let spec = take_spec(&archive)?;
+    let spec = take_spec(&archive, network)?;
     let statistics = take_statistics(&mut archive, &spec)?;
     let summary = archive.json("training")?;
     let mut parameters = Vec::new();
-    for (index, (inputs, outputs)) in spec.layers().into_iter().enumerate() {
-        parameters.extend(archive.take_finite(&format!("layers.{index}.weight"), &[inputs, outputs])?);
-        parameters.extend(archive.take_finite(&format!("layers.{index}.bias"), &[outputs])?);
+    for (name, shape) in weights(&spec) {
+        parameters.extend(archive.take_finite(&name, &shape)?);
     }
     archive.finish()?;
     let model = Model::from_parts(spec, statistics, parameters).map_err(fault)?;
@@ -165,8 +187,9 @@ pub(crate) fn put_spec(archive: &mut Archive, spec: &ModelSpec) -> Result<(), Er
     archive.put_json("form", &spec.form)
 }
 
-pub(crate) fn take_spec(archive: &Archive) -> Result<ModelSpec, Fault> {
-    let spec = ModelSpec {
+/// Reads a specification; a custom network takes over the constructor of the given one, and must have its variables.
+pub(crate) fn take_spec(archive: &Archive, network: Option<&Network>) -> Result<ModelSpec, Fault> {
+    let mut spec = ModelSpec {
         problem: archive.text("problem")?.to_owned(),
         dimensions: archive.json("dimensions")?,
         horizon: archive.json("horizon")?,
@@ -177,7 +200,7 @@ pub(crate) fn take_spec(archive: &Archive) -> Result<ModelSpec, Fault> {
     };
     let widths: &[usize] = match &spec.network {
         Network::Mlp { hidden, .. } => hidden,
-        Network::Linear { .. } => &[],
+        Network::Linear { .. } | Network::Custom(_) => &[],
     };
     if widths.len() > MOST_LAYERS {
         let reason = format!("expected at most {MOST_LAYERS} layers, found {}", widths.len());
@@ -199,6 +222,10 @@ pub(crate) fn take_spec(archive: &Archive) -> Result<ModelSpec, Fault> {
         }
     }
     spec.validate().map_err(fault)?;
+    if let (Network::Custom(custom), Some(Network::Custom(given))) = (&mut spec.network, network) {
+        custom.attach(given);
+    }
+    spec.resolve().map_err(fault)?;
     Ok(spec)
 }
 

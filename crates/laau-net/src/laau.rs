@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::model::Model;
 use crate::spec::{Features, ModelSpec, Network, Output, PriceBase};
 use crate::statistics::Statistics;
-use crate::train::{BatchProgress, TrainObserver, Trained, Training};
+use crate::train::{BatchProgress, EngineKind, TrainObserver, Trained, Training};
 
 /// A learned policy before it is trained: what its model is made of, and how it is trained.
 ///
@@ -129,6 +129,10 @@ impl Laau {
     ) -> Result<(Model, Trained), Error> {
         let training = Training {
             seed,
+            engine: match self.network {
+                Network::Custom(_) => EngineKind::Candle,
+                Network::Mlp { .. } | Network::Linear { .. } => self.training.engine,
+            },
             ..self.training.clone()
         };
         let mut model = self.initial(task, train, seed)?;

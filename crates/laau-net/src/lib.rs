@@ -28,7 +28,9 @@ pub use model::Model;
 pub use spec::{Features, ModelSpec, Network, Output, PriceBase};
 pub use statistics::Statistics;
 
-pub use file::{Summary, check_problem, load_model, model_from_bytes, model_to_bytes, save_model};
+pub use file::{
+    Summary, check_problem, load_model, load_model_with, model_from_bytes, model_to_bytes, save_model,
+};
 pub use optimiser::{Optimiser, OptimiserState};
 pub use train::{
     BatchProgress, Checkpoint, CsvLog, Ending, EngineKind, EpochRecord, OnlineLearner, OnlineObserver,

@@ -3,10 +3,11 @@
 use laau_core::{Multiplier, Observation, Pricer};
 use pulp::Scalar;
 
+use crate::candle_engine::CustomPricer;
 use crate::error::Error;
 use crate::features::{ContextReader, observe};
 use crate::network::forward;
-use crate::spec::ModelSpec;
+use crate::spec::{ModelSpec, Network};
 use crate::statistics::Statistics;
 
 /// A multiplier network with its weights. It is a [`Multiplier`].
@@ -19,7 +20,8 @@ pub struct Model {
     pub spec: ModelSpec,
     /// What it was normalised with.
     pub statistics: Statistics,
-    /// All weights: per layer the matrix (input × output, row-major), then the bias.
+    /// All weights: per layer the matrix (input × output, row-major), then the bias; of a custom network the variables,
+    /// sorted by name.
     pub parameters: Vec<f64>,
 }
 
@@ -27,44 +29,62 @@ impl Model {
     /// A model with seeded initial weights.
     ///
     /// # Errors
-    /// [`Error::InvalidSetting`] when specification and statistics do not fit.
+    /// [`Error::InvalidSetting`] when specification and statistics do not fit; [`Error::Tensor`] when the constructor of a
+    /// custom network fails.
     pub fn new(spec: ModelSpec, statistics: Statistics, seed: u64) -> Result<Self, Error> {
         spec.validate()?;
-        let parameters = spec.initial_parameters(seed);
+        let parameters = match spec.draw_custom(seed)? {
+            Some(parameters) => parameters,
+            None => spec.initial_parameters(seed),
+        };
         Self::from_parts(spec, statistics, parameters)
     }
 
     /// A model with given weights.
     ///
     /// # Errors
-    /// [`Error::InvalidSetting`] when the parts do not fit each other, or a value is not finite.
-    pub fn from_parts(spec: ModelSpec, statistics: Statistics, parameters: Vec<f64>) -> Result<Self, Error> {
+    /// [`Error::InvalidSetting`] when the parts do not fit each other, or a value is not finite; [`Error::Tensor`] when the
+    /// constructor of a custom network fails.
+    pub fn from_parts(
+        mut spec: ModelSpec,
+        statistics: Statistics,
+        parameters: Vec<f64>,
+    ) -> Result<Self, Error> {
         spec.validate()?;
-        statistics.validate(&spec)?;
+        spec.resolve()?;
+        let model = Self {
+            spec,
+            statistics,
+            parameters,
+        };
+        model.validate()?;
+        Ok(model)
+    }
+
+    /// Checks that the parts fit each other, and that every value is finite.
+    ///
+    /// # Errors
+    /// [`Error::InvalidSetting`] that names the part.
+    pub fn validate(&self) -> Result<(), Error> {
+        self.spec.validate()?;
+        self.statistics.validate(&self.spec)?;
         let invalid = |reason| {
             Err(Error::InvalidSetting {
                 field: "parameters",
                 reason,
             })
         };
-        if parameters.len() != spec.parameter_len() {
-            return invalid(format!(
-                "expected {} values, found {}",
-                spec.parameter_len(),
-                parameters.len()
-            ));
+        let (expected, found) = (self.spec.parameter_len(), self.parameters.len());
+        if expected != found {
+            return invalid(format!("expected {expected} values, found {found}"));
         }
-        if let Some(index) = parameters.iter().position(|v| !v.is_finite()) {
-            return invalid(format!(
+        match self.parameters.iter().position(|v| !v.is_finite()) {
+            Some(index) => invalid(format!(
                 "expected finite values, found {} at {index}",
-                parameters[index]
-            ));
+                self.parameters[index]
+            )),
+            None => Ok(()),
         }
-        Ok(Self {
-            spec,
-            statistics,
-            parameters,
-        })
     }
 
     /// Pulls the weights back into the set that the network's bound allows; see [`ModelSpec::project`].
@@ -79,7 +99,10 @@ impl Multiplier for Model {
     }
 
     fn begin(&self) -> Box<dyn Pricer + '_> {
-        Box::new(ModelPricer::new(self))
+        match self.spec.network {
+            Network::Custom(_) => Box::new(CustomPricer::new(self)),
+            Network::Mlp { .. } | Network::Linear { .. } => Box::new(ModelPricer::new(self)),
+        }
     }
 }
 
@@ -116,25 +139,7 @@ impl Pricer for ModelPricer<'_> {
         multiplier: &mut [f64],
     ) -> Result<(), laau_core::Error> {
         let model = self.model;
-        let dimensions = model.spec.dimensions;
-        for (what, expected, found) in [
-            ("context", dimensions.context, observation.context_len),
-            (
-                "contexts",
-                (observation.step + 1) * dimensions.context,
-                observation.contexts.len(),
-            ),
-            ("remaining", dimensions.budgets, observation.remaining.len()),
-            ("multiplier", dimensions.budgets, multiplier.len()),
-        ] {
-            if expected != found {
-                return Err(laau_core::Error::WrongLength {
-                    what,
-                    expected,
-                    found,
-                });
-            }
-        }
+        check_lengths(&model.spec, observation, multiplier)?;
         observe(
             model,
             &mut self.reader,
@@ -149,16 +154,53 @@ impl Pricer for ModelPricer<'_> {
             &mut self.hidden,
             multiplier,
         );
-        for (price, base) in multiplier.iter_mut().zip(&self.base) {
-            *price = base * model.spec.output.apply(Scalar::new(), *price).0;
+        finish_prices(&model.spec, &self.base, multiplier)
+    }
+}
+
+/// Checks that an observation is of the model's problem.
+pub(crate) fn check_lengths(
+    spec: &ModelSpec,
+    observation: &Observation<'_>,
+    multiplier: &[f64],
+) -> Result<(), laau_core::Error> {
+    let dimensions = spec.dimensions;
+    for (what, expected, found) in [
+        ("context", dimensions.context, observation.context_len),
+        (
+            "contexts",
+            (observation.step + 1) * dimensions.context,
+            observation.contexts.len(),
+        ),
+        ("remaining", dimensions.budgets, observation.remaining.len()),
+        ("multiplier", dimensions.budgets, multiplier.len()),
+    ] {
+        if expected != found {
+            return Err(laau_core::Error::WrongLength {
+                what,
+                expected,
+                found,
+            });
         }
-        match multiplier.iter().position(|price| !price.is_finite()) {
-            None => Ok(()),
-            Some(index) => Err(laau_core::Error::NotFinite {
-                what: "the multiplier",
-                index,
-                value: multiplier[index],
-            }),
-        }
+    }
+    Ok(())
+}
+
+/// Turns a network's outputs into prices.
+pub(crate) fn finish_prices(
+    spec: &ModelSpec,
+    base: &[f64],
+    outputs: &mut [f64],
+) -> Result<(), laau_core::Error> {
+    for (price, base) in outputs.iter_mut().zip(base) {
+        *price = base * spec.output.apply(Scalar::new(), *price).0;
+    }
+    match outputs.iter().position(|price| !price.is_finite()) {
+        None => Ok(()),
+        Some(index) => Err(laau_core::Error::NotFinite {
+            what: "the multiplier",
+            index,
+            value: outputs[index],
+        }),
     }
 }

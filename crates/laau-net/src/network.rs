@@ -14,7 +14,7 @@ impl ModelSpec {
     /// Initial weights: Glorot-uniform matrices, zero biases; for the residual form a last layer of zeros, so that the
     /// untrained model is its base.
     #[must_use]
-    pub fn initial_parameters(&self, seed: u64) -> Vec<f64> {
+    pub(crate) fn initial_parameters(&self, seed: u64) -> Vec<f64> {
         let mut generator = ChaCha8Rng::seed_from_u64(seed);
         let mut parameters = Vec::with_capacity(self.parameter_len());
         let layers = self.layers();
@@ -62,7 +62,8 @@ impl ModelSpec {
                     rest = after;
                 }
             }
-            Network::Linear { norm_bound: None }
+            Network::Custom(_)
+            | Network::Linear { norm_bound: None }
             | Network::Mlp {
                 spectral_bound: None, ..
             } => {}

@@ -3,7 +3,9 @@
 use laau_core::{Dimensions, Problem};
 use serde::{Deserialize, Serialize};
 
+use crate::candle_engine::CustomNetwork;
 use crate::error::Error;
+use crate::features::budget_features;
 
 /// Everything about a model that is not learned.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -89,6 +91,7 @@ impl ModelSpec {
                 ("network.spectral_bound", spectral_bound)
             }
             Network::Linear { norm_bound } => ("network.norm_bound", norm_bound),
+            Network::Custom(_) => return Ok(()),
         };
         match bound {
             (field, &Some(value)) if !(value.is_finite() && value > 0.0) => {
@@ -128,9 +131,18 @@ impl ModelSpec {
         }
     }
 
-    /// The layers from input to output, as (inputs, outputs).
+    /// Number of features that follow from the contexts alone.
+    #[must_use]
+    pub fn context_feature_len(&self) -> usize {
+        self.feature_len() - budget_features(self)
+    }
+
+    /// The layers from input to output, as (inputs, outputs); none of a custom network.
     #[must_use]
     pub fn layers(&self) -> Vec<(usize, usize)> {
+        if let Network::Custom(_) = self.network {
+            return Vec::new();
+        }
         let mut widths = vec![self.feature_len()];
         if let Network::Mlp { hidden, .. } = &self.network {
             widths.extend(hidden);
@@ -139,9 +151,12 @@ impl ModelSpec {
         widths.windows(2).map(|pair| (pair[0], pair[1])).collect()
     }
 
-    /// Number of weights and biases.
+    /// Number of weights and biases; 0 for a custom network of which no model was made.
     #[must_use]
     pub fn parameter_len(&self) -> usize {
+        if let Network::Custom(custom) = &self.network {
+            return custom.parameter_len();
+        }
         self.layers()
             .iter()
             .map(|(inputs, outputs)| (inputs + 1) * outputs)
@@ -165,6 +180,8 @@ pub enum Network {
         /// The bound `Z`, if any.
         norm_bound: Option<f64>,
     },
+    /// Any network made of candle-nn's parts; [`crate::Laau::with_network`] makes one.
+    Custom(CustomNetwork),
 }
 
 /// What the network sees at a step.

@@ -185,6 +185,8 @@ fn bound_terms(model: &Model, episodes: &Episodes, seed: u64) -> Vec<(String, f6
             terms.push(("product of spectral norms".to_owned(), product));
             terms
         }
+        // No experiment has one, and the proposition says nothing about it.
+        Network::Custom(_) => Vec::new(),
     }
 }
 

@@ -89,14 +89,12 @@ pub(crate) fn run(arguments: &TrainArgs) -> Result<(), Failure> {
     let resumed = checkpoint.is_some();
     let result = match checkpoint {
         None => trainer.run(&mut model, layer, train, Some(validation), &mut observer),
-        Some(checkpoint) => trainer.resume(
-            checkpoint,
-            &mut model,
-            layer,
-            train,
-            Some(validation),
-            &mut observer,
-        ),
+        Some(checkpoint) => trainer
+            .resume(checkpoint, layer, train, Some(validation), &mut observer)
+            .map(|(resumed, trained)| {
+                model = resumed;
+                trained
+            }),
     };
     watch.finish();
     if let Some(error) = log.error() {

@@ -14,7 +14,7 @@ use pulp::{Arch, Simd, WithSimd};
 use crate::engine::{BatchResult, Engine};
 use crate::error::Error;
 use crate::model::Model;
-use crate::spec::ModelSpec;
+use crate::spec::{ModelSpec, Network};
 
 use pass::Pass;
 use workspace::Workspace;
@@ -40,6 +40,12 @@ impl FusedEngine {
     pub fn new(solver: Box<dyn Differentiate>, spec: &ModelSpec, batch_size: usize) -> Result<Self, Error> {
         spec.validate()?;
         spec.check_problem(solver.problem())?;
+        if let Network::Custom(_) = spec.network {
+            return Err(Error::InvalidSetting {
+                field: "engine",
+                reason: "expected `candle` for a custom network, found `fused`".to_owned(),
+            });
+        }
         if batch_size == 0 {
             return Err(Error::InvalidSetting {
                 field: "batch_size",

@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::file::{fault, put_spec, put_statistics, take_spec, take_statistics};
 use crate::model::Model;
 use crate::optimiser::OptimiserState;
+use crate::spec::Network;
 
 const FORMAT: &str = "laau-checkpoint";
 const VERSION: u32 = 1;
@@ -102,12 +103,21 @@ impl Checkpoint {
     /// # Errors
     /// [`Error::Io`], or [`Error::InvalidFile`] that names the part of the file that is wrong.
     pub fn load(path: &Path) -> Result<Self, Error> {
-        Self::from_bytes(&read(path)?).map_err(|fault| fault.at(path))
+        Self::from_bytes(&read(path)?, None).map_err(|fault| fault.at(path))
     }
 
-    fn from_bytes(bytes: &[u8]) -> Result<Self, Fault> {
+    /// Reads a checkpoint like [`Checkpoint::load`]; a custom network takes over the constructor of the given one. Its
+    /// variables must be those of the file, by name and shape.
+    ///
+    /// # Errors
+    /// As [`Checkpoint::load`].
+    pub fn load_with(path: &Path, network: &Network) -> Result<Self, Error> {
+        Self::from_bytes(&read(path)?, Some(network)).map_err(|fault| fault.at(path))
+    }
+
+    fn from_bytes(bytes: &[u8], network: Option<&Network>) -> Result<Self, Fault> {
         let mut archive = Archive::from_bytes(bytes, FORMAT, VERSION)?;
-        let spec = take_spec(&archive)?;
+        let spec = take_spec(&archive, network)?;
         let statistics = take_statistics(&mut archive, &spec)?;
         let count = spec.parameter_len();
         let parameters = archive.take_finite("parameters", &[count])?;

@@ -25,14 +25,14 @@ use crate::model::Model;
 use crate::optimiser::OptimiserState;
 use crate::spec::{ModelSpec, Network};
 
-/// Which engine computes the gradients. Both give the same answer.
+/// Which engine computes the gradients. Both give the same answer; custom networks need candle's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EngineKind {
     /// The hand-written one.
     #[default]
     Fused,
-    /// Through candle's graph: the reference.
+    /// Through candle's graph: the reference, and the engine of custom networks.
     Candle,
 }
 
@@ -71,6 +71,7 @@ impl Stepper {
         let bounded = match model.spec.network {
             Network::Mlp { spectral_bound, .. } => spectral_bound.is_some(),
             Network::Linear { norm_bound } => norm_bound.is_some(),
+            Network::Custom(_) => false,
         };
         Self {
             engine,

@@ -1,6 +1,8 @@
 //! Offline training: the empirical loss over a set of unlabelled episodes.
 
+use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Instant;
 
 use laau_core::{Differentiate, Episodes, GradientCounts, Rollout, Unrolled, rollout_all};
@@ -13,10 +15,12 @@ use super::observer::{BatchProgress, EpochRecord, TrainObserver};
 use super::reset_dead_bias::reset_dead_bias;
 use super::settings::Training;
 use super::{NoStep, Stepper};
+use crate::engine::Engine;
 use crate::error::Error;
 use crate::file::Summary;
 use crate::model::Model;
 use crate::optimiser::OptimiserState;
+use crate::spec::ModelSpec;
 
 /// Why a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,10 +45,23 @@ pub struct Trained {
 }
 
 /// Runs checked settings; made by [`Training::check`].
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone)]
 pub struct Trainer {
     settings: Training,
     checkpoint: Option<PathBuf>,
+    engine: Option<Arc<BuildEngine>>,
+}
+
+type BuildEngine =
+    dyn Fn(&dyn Differentiate, &ModelSpec, usize) -> Result<Box<dyn Engine>, Error> + Send + Sync;
+
+impl fmt::Debug for Trainer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trainer")
+            .field("settings", &self.settings)
+            .field("checkpoint", &self.checkpoint)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Trainer {
@@ -52,7 +69,22 @@ impl Trainer {
         Self {
             settings,
             checkpoint: None,
+            engine: None,
         }
+    }
+
+    /// Trains with another engine than those of [`crate::EngineKind`]: a function of the layer, the model's specification
+    /// and the batch size.
+    #[must_use]
+    pub fn with_engine<F>(mut self, build: F) -> Self
+    where
+        F: Fn(&dyn Differentiate, &ModelSpec, usize) -> Result<Box<dyn Engine>, Error>
+            + Send
+            + Sync
+            + 'static,
+    {
+        self.engine = Some(Arc::new(build));
+        self
     }
 
     /// Leaves checkpoints in a file.
@@ -87,7 +119,7 @@ impl Trainer {
         validation: Option<&Episodes>,
         observer: &mut dyn TrainObserver,
     ) -> Result<Trained, Error> {
-        let start = Checkpoint {
+        let mut state = Checkpoint {
             settings: self.settings.clone(),
             data: DataMark::new(training, validation),
             optimiser: OptimiserState::new(self.settings.optimiser, model.parameters.len()),
@@ -96,43 +128,46 @@ impl Trainer {
             stale: 0,
             history: Vec::new(),
         };
-        self.run_from(start, model, layer, training, validation, observer)
+        let trained = self.run_from(&mut state, layer, training, validation, observer);
+        *model = state.best_model();
+        trained
     }
 
-    /// Goes on from a checkpoint, as if the run had not been interrupted: the result has the same bytes.
+    /// Continues from a checkpoint, as if the run had not been interrupted: the result has the same bytes.
     ///
-    /// `model` receives the result, as in [`Trainer::run`]; what it held before does not matter.
+    /// After an error, the best weights are in the checkpoint that was left, if one was wanted.
     ///
     /// # Errors
     /// As [`Trainer::run`], and when the checkpoint is that of other settings or episodes.
     pub fn resume(
         &self,
-        checkpoint: Checkpoint,
-        model: &mut Model,
+        mut checkpoint: Checkpoint,
         layer: &dyn Differentiate,
         training: &Episodes,
         validation: Option<&Episodes>,
         observer: &mut dyn TrainObserver,
-    ) -> Result<Trained, Error> {
+    ) -> Result<(Model, Trained), Error> {
         checkpoint.expect(&self.settings, &DataMark::new(training, validation))?;
         observer.resumed(&checkpoint.history);
-        self.run_from(checkpoint, model, layer, training, validation, observer)
+        let trained = self.run_from(&mut checkpoint, layer, training, validation, observer)?;
+        Ok((checkpoint.best_model(), trained))
     }
 
+    /// Trains on; `good` is the state between two epochs, which is what stays, whatever ends the run.
     fn run_from(
         &self,
-        mut good: Checkpoint,
-        model: &mut Model,
+        good: &mut Checkpoint,
         layer: &dyn Differentiate,
         training: &Episodes,
         validation: Option<&Episodes>,
         observer: &mut dyn TrainObserver,
     ) -> Result<Trained, Error> {
         self.check(&good.model, layer, training, validation)?;
-        let mut engine = self
-            .settings
-            .engine
-            .build(layer, &good.model.spec, self.settings.batch)?;
+        let (spec, batch) = (&good.model.spec, self.settings.batch);
+        let mut engine = match &self.engine {
+            Some(build) => build(layer, spec, batch)?,
+            None => self.settings.engine.build(layer, spec, batch)?,
+        };
         if good.epochs_done() == 0
             && let Some(bias) = reset_dead_bias(&mut good.model, &mut *engine, training)
         {
@@ -148,9 +183,8 @@ impl Trainer {
             order: Vec::with_capacity(training.len()),
             start: good.model.clone(),
         };
-        // `good` is the state between two epochs: what is left behind, whatever ends the run.
         let ending = loop {
-            if run.is_stale(&good) {
+            if run.is_stale(good) {
                 break Ok(Ending::EarlyStop);
             }
             if good.epochs_done() >= self.settings.epochs() {
@@ -158,24 +192,23 @@ impl Trainer {
             }
             let mut next = good.clone();
             match run.epoch(&mut next, observer) {
-                Ok(true) => good = next,
+                Ok(true) => *good = next,
                 Ok(false) => break Ok(Ending::Stopped),
                 Err(error) => break Err(error),
             }
             if good.epochs_done().is_multiple_of(self.settings.checkpoint_every)
-                && let Err(error) = self.save(&good)
+                && let Err(error) = self.save(good)
             {
                 break Err(error);
             }
         };
-        *model = good.best_model();
-        let saved = self.save(&good);
+        let saved = self.save(good);
         let ending = ending?;
         saved?;
         Ok(Trained {
             ending,
-            summary: self.summary(&good, training),
-            history: good.history,
+            summary: self.summary(good, training),
+            history: good.history.clone(),
         })
     }
 
@@ -195,11 +228,7 @@ impl Trainer {
     ) -> Result<(), Error> {
         let invalid = |field, reason: String| Err(Error::InvalidSetting { field, reason });
         // A model's fields are public: what is trained must be sound.
-        Model::from_parts(
-            model.spec.clone(),
-            model.statistics.clone(),
-            model.parameters.clone(),
-        )?;
+        model.validate()?;
         model.spec.check_problem(layer.problem())?;
         for (field, episodes) in [("training", Some(training)), ("validation", validation)] {
             let Some(episodes) = episodes else { continue };
@@ -225,7 +254,7 @@ impl Trainer {
             best_epoch: end.best.as_ref().map(|best| best.epoch),
             best_validation_utility: end.best.as_ref().map(|best| best.utility),
             gradients,
-            engine: Some(self.settings.engine),
+            engine: self.engine.is_none().then_some(self.settings.engine),
             optimiser: Some(self.settings.optimiser.name().to_owned()),
             episodes: training.len(),
             ..Summary::untrained(self.settings.seed)

@@ -66,7 +66,7 @@ impl OnlineTraining {
         }
         self.optimiser.check()?;
         model.spec.check_problem(layer.problem())?;
-        let model = Model::from_parts(model.spec, model.statistics, model.parameters)?;
+        model.validate()?;
         let engine = self.engine.build(&*layer, &model.spec, 1)?;
         let stepper = Stepper::new(engine, &model, self.gradient_clip);
         Ok(OnlineLearner {

@@ -4,6 +4,7 @@ use laau_core::Episodes;
 
 use crate::engine::Engine;
 use crate::model::Model;
+use crate::spec::Network;
 
 /// Episodes that are looked at.
 const EPISODES: usize = 100;
@@ -27,7 +28,8 @@ pub(super) fn reset_dead_bias(
             .loss_and_gradient(model, episodes, &batch, &mut gradient)
             .is_ok_and(|_| gradient.iter().all(|slope| *slope == 0.0))
     };
-    if !is_dead(model) {
+    // Which parameters of a custom network are the biases of its outputs is not known.
+    if matches!(model.spec.network, Network::Custom(_)) || !is_dead(model) {
         return None;
     }
     let drawn = model.parameters.clone();

@@ -1,8 +1,6 @@
 //! Both engines give the same loss and the same gradient, and both are right.
 
-use candle_core::{DType, Device, Tensor, Var};
-use laau_core::{Differentiate, Episodes, episode_gradient};
-use laau_net::candle_engine::Unroller;
+use laau_core::{Differentiate, Episodes};
 use laau_net::{Engine, EngineKind, Features, Model, ModelSpec};
 
 use crate::support::{
@@ -12,7 +10,12 @@ use crate::support::{
 /// How closely the engines must agree, relative to the largest entry of the gradient.
 const ENGINES: f64 = 1e-9;
 
-fn gradient(engine: &mut dyn Engine, model: &Model, episodes: &Episodes, batch: &[usize]) -> (f64, Vec<f64>) {
+pub(crate) fn gradient(
+    engine: &mut dyn Engine,
+    model: &Model,
+    episodes: &Episodes,
+    batch: &[usize],
+) -> (f64, Vec<f64>) {
     let mut gradient = vec![f64::NAN; model.parameters.len()];
     let result = engine
         .loss_and_gradient(model, episodes, batch, &mut gradient)
@@ -24,11 +27,11 @@ fn gradient(engine: &mut dyn Engine, model: &Model, episodes: &Episodes, batch: 
     (result.loss, gradient)
 }
 
-fn largest(values: &[f64]) -> f64 {
+pub(crate) fn largest(values: &[f64]) -> f64 {
     values.iter().fold(0.0, |largest, v| v.abs().max(largest))
 }
 
-fn assert_close(name: &str, found: &[f64], expected: &[f64], tolerance: f64) {
+pub(crate) fn assert_close(name: &str, found: &[f64], expected: &[f64], tolerance: f64) {
     let scale = largest(expected).max(1e-6);
     for (index, (found, expected)) in found.iter().zip(expected).enumerate() {
         assert!(
@@ -51,12 +54,24 @@ fn check(model: &Model, layer: &dyn Differentiate, episodes: &Episodes, name: &s
     );
     assert_close(name, &fused_gradient, &candle_gradient, ENGINES);
 
+    let differences = differences(model, layer, episodes, candle_loss, name);
+    assert_close(name, &candle_gradient, &differences, 1e-5);
+    assert_close(name, &fused_gradient, &differences, 1e-5);
+}
+
+/// The gradient by differences of exact rollouts, whose utility must be the loss.
+pub(crate) fn differences(
+    model: &Model,
+    layer: &dyn Differentiate,
+    episodes: &Episodes,
+    loss: f64,
+    name: &str,
+) -> Vec<f64> {
     let utility = mean_utility(&play(model, layer, episodes));
     assert!(
-        (candle_loss + utility).abs() <= 1e-9 * utility.abs(),
-        "{name}: loss {candle_loss}, exact utility {utility}"
+        (loss + utility).abs() <= 1e-9 * utility.abs(),
+        "{name}: loss {loss}, exact utility {utility}"
     );
-
     let differences: Vec<f64> = (0..model.parameters.len())
         .map(|index| {
             let width = 1e-6;
@@ -68,9 +83,8 @@ fn check(model: &Model, layer: &dyn Differentiate, episodes: &Episodes, name: &s
             (above - below) / (2.0 * width)
         })
         .collect();
-    assert_close(name, &candle_gradient, &differences, 1e-5);
-    assert_close(name, &fused_gradient, &differences, 1e-5);
     assert!(largest(&differences) > 1e-4, "{name}: the gradient says nothing");
+    differences
 }
 
 #[test]
@@ -160,96 +174,4 @@ fn sizes_that_do_not_fit_are_refused_by_name() {
         check(&episodes, &[3], 161);
         check(&episodes, &[0], 160);
     }
-}
-
-#[test]
-fn a_network_of_ones_own_learns_through_the_budgets() {
-    let layer = interior_point();
-    let episodes = log_episodes(4, 5, 2);
-    // One free price per step and budget, the same for all episodes: core differentiates these episode by episode.
-    let prices: Vec<f64> = (0..10).map(|i| 0.05 + 0.01 * f64::from(i)).collect();
-    let var = Var::from_slice(&prices, (5, 2), &Device::Cpu).unwrap();
-    let unroller = Unroller::new(layer.fork());
-    let loss = unroller
-        .loss(&episodes, &[0, 1, 2, 3], |step| {
-            assert_eq!(step.contexts_so_far()?.dims(), [4, step.step + 1, 3]);
-            var.narrow(0, step.step, 1)?.broadcast_as((4, 2))
-        })
-        .unwrap();
-    let gradients = loss.backward().unwrap();
-    let found: Vec<f64> = gradients
-        .get(&var)
-        .unwrap()
-        .flatten_all()
-        .unwrap()
-        .to_vec1()
-        .unwrap();
-    let counts = unroller.take_counts();
-    assert_eq!(counts.exact + counts.approximate, 20);
-
-    let mut expected = vec![0.0; 10];
-    let mut cost = 0.0;
-    let mut free_at_the_end = prices;
-    free_at_the_end[8..].fill(0.0);
-    for episode in episodes.iter() {
-        let gradient = episode_gradient(&mut *layer.fork(), &episode, &free_at_the_end).unwrap();
-        cost += gradient.cost / 20.0;
-        for (sum, value) in expected.iter_mut().zip(&gradient.multipliers) {
-            *sum += value / 20.0;
-        }
-    }
-    expected[8..].fill(0.0);
-    assert!((loss.to_scalar::<f64>().unwrap() - cost).abs() < 1e-12);
-    assert_close("free prices", &found, &expected, ENGINES);
-    assert!(largest(&expected) > 1e-3);
-}
-
-#[test]
-fn gradients_reach_a_network_that_shapes_the_budget_itself() {
-    let layer = fairness();
-    let episodes = iid_episodes(3, 6, 4);
-    let loss = |weight: f64| {
-        let weight = Var::from_slice(&[weight], (1, 1), &Device::Cpu).unwrap();
-        let loss = Unroller::new(layer.fork())
-            .loss(&episodes, &[2, 0], |step| {
-                let level = (step.remaining.broadcast_div(&step.budgets)?).matmul(&weight)?;
-                (&step.context * level.exp()?)? * 0.1
-            })
-            .unwrap();
-        let gradient = loss.backward().unwrap();
-        let slope = gradient.get(&weight).unwrap().flatten_all().unwrap();
-        (
-            loss.to_scalar::<f64>().unwrap(),
-            slope.to_vec1::<f64>().unwrap()[0],
-        )
-    };
-    let (_, slope) = loss(0.3);
-    let difference = (loss(0.3 + 1e-6).0 - loss(0.3 - 1e-6).0) / 2e-6;
-    assert!(
-        (slope - difference).abs() < 1e-6 * difference.abs(),
-        "{slope} against {difference}"
-    );
-}
-
-#[test]
-fn a_price_below_zero_or_of_another_type_is_an_error_that_says_so() {
-    let episodes = iid_episodes(2, 3, 4);
-    let message = |price: &dyn Fn() -> candle_core::Result<Tensor>| {
-        Unroller::new(fairness())
-            .loss(&episodes, &[0, 1], |_| price())
-            .unwrap_err()
-            .to_string()
-    };
-    assert_eq!(
-        message(&|| Tensor::full(-1.0, (2, 1), &Device::Cpu)),
-        "step 0: the layer was not solved: invalid multiplier[0]: -1"
-    );
-    assert_eq!(
-        message(&|| Tensor::ones((2, 1), DType::F32, &Device::Cpu)),
-        "tensor engine: expected a tensor of f64 values"
-    );
-    assert_eq!(
-        message(&|| Tensor::ones((3, 1), DType::F64, &Device::Cpu)),
-        "expected 3 values for context, found 2"
-    );
 }

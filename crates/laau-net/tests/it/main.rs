@@ -1,6 +1,7 @@
 //! The models and engines of this crate, from the outside.
 #![expect(clippy::unwrap_used, reason = "a test whose setting fails has failed")]
 
+mod custom;
 mod edges;
 mod engines;
 mod files;

@@ -133,11 +133,9 @@ fn a_resumed_run_gives_the_bytes_of_an_uninterrupted_one() {
         assert_eq!(checkpoint.epochs_done(), 3);
         assert_eq!(checkpoint.best_model(), model);
         let mut log = Vec::new();
-        let mut resumed_model = paper_model(&sets.training, 1);
-        let resumed = trainer
+        let (resumed_model, resumed) = trainer
             .resume(
                 checkpoint,
-                &mut resumed_model,
                 &*fairness(),
                 &sets.training,
                 Some(&sets.validation),
@@ -170,13 +168,12 @@ fn a_checkpoint_is_refused_for_another_run() {
             .unwrap()
             .resume(
                 Checkpoint::load(&path).unwrap(),
-                &mut model.clone(),
                 &*fairness(),
                 episodes,
                 Some(&sets.validation),
                 &mut (),
             )
-            .map(|trained| trained.ending)
+            .map(|(_, trained)| trained.ending)
             .map_err(|error| error.to_string())
     };
     assert_eq!(resume(short(2), &sets.training), Ok(Ending::Completed));
@@ -238,10 +235,9 @@ fn a_flag_stops_a_run_at_once_and_leaves_a_usable_checkpoint() {
     flag.store(false, Ordering::Relaxed);
     let checkpoint = Checkpoint::load(&path).unwrap();
     assert_eq!(checkpoint.epochs_done(), 0);
-    let trained = trainer
+    let (model, trained) = trainer
         .resume(
             checkpoint,
-            &mut model,
             &*fairness(),
             &sets.training,
             Some(&sets.validation),
@@ -506,15 +502,15 @@ fn episodes_that_do_not_fit_are_refused_before_the_first_step() {
         "invalid `training`: expected at least one episode, found none"
     );
     let poor = Episodes::new(4, 1, 1, vec![0.5; 4], vec![3.0]).unwrap();
-    assert!(matches!(
-        trainer.run(&mut model, &*fairness(), &poor, None, &mut ()),
-        Err(Error::Core(laau_core::Error::BudgetTooSmall { .. }))
-    ));
+    let Err(Error::Core(error)) = trainer.run(&mut model, &*fairness(), &poor, None, &mut ()) else {
+        panic!("a budget that is too small")
+    };
+    assert!(matches!(error.root(), laau_core::Error::BudgetTooSmall { .. }));
     model.parameters[0] = f64::INFINITY;
     assert!(run(&trainer, &mut model, &sets, &mut ()).is_err());
 }
 
-/// Notes the bias of a start that had to be bias_reset.
+/// Notes the bias that a start was given.
 #[derive(Default)]
 struct Woken(Option<f64>);
 
