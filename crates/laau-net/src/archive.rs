@@ -218,7 +218,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Error> {
 }
 
 /// Writes a file as a whole or not at all: beside its place first, then moved there.
-pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let beside = name_beside(path)?;
     let write = || {
         let mut file = fs::File::create(&beside)?;

@@ -1,8 +1,9 @@
 //! LAAU as a [`Fit`]: statistics, initial weights, training, policy.
 
-use laau_core::{Fit, FitObserver, FitSets, Fitted, Problem, Task, Unrolled};
+use laau_core::{Document, Fit, FitObserver, FitSets, Fitted, Problem, Task, Unrolled};
 
 use crate::error::Error;
+use crate::file::model_to_bytes;
 use crate::model::Model;
 use crate::spec::{Features, ModelSpec, Network, Output, PriceBase};
 use crate::statistics::Statistics;
@@ -36,6 +37,9 @@ pub struct Laau {
 }
 
 impl Laau {
+    /// The kind of documents that hold a model: the bytes of a model file.
+    pub const DOCUMENT: &'static str = "model";
+
     /// The paper's model and training.
     #[must_use]
     pub fn paper() -> Self {
@@ -154,8 +158,21 @@ impl Fit for Laau {
         let (model, trained) = self
             .train(task, sets.train, Some(sets.validation), seed, &mut watched)
             .map_err(|error| error.of_policy(&self.name))?;
+        // The constructor of a custom network cannot be stored.
+        let document = match self.network {
+            Network::Custom(_) => None,
+            Network::Mlp { .. } | Network::Linear { .. } => {
+                let bytes = model_to_bytes(&model, &trained.summary);
+                Some(Document {
+                    kind: Self::DOCUMENT,
+                    bytes: bytes.map_err(|error| error.of_policy(&self.name))?,
+                })
+            }
+        };
         let policy = Unrolled::new(&self.name, model, task.solver.clone())?;
-        let mut fitted = Fitted::new(policy).with("epochs", trained.history.len());
+        let mut fitted = Fitted::new(policy)
+            .with("epochs", trained.history.len())
+            .with_document(document);
         if let Some(epoch) = trained.summary.best_epoch {
             fitted = fitted.with("best_epoch", epoch);
         }

@@ -20,6 +20,7 @@ mod spec;
 mod statistics;
 mod train;
 
+pub use archive::write_atomically;
 pub use engine::{BatchResult, Engine};
 pub use error::Error;
 pub use fused::FusedEngine;

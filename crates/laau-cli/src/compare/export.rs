@@ -4,17 +4,34 @@ use std::path::Path;
 
 use laau::core::{Episodes, Report, Rollout, column_names};
 use laau::data::{TableColumn, Values, write_table};
+use laau::registry::{ProblemSpec, policy_to_bytes};
 
 use super::formats::json;
 use crate::failure::Failure;
 use crate::output::{self, Staged};
 
-/// Writes `summary.json`, `rollouts.parquet` and, if wanted, `steps.parquet`: all of them or none.
-pub(super) fn write(folder: &Path, report: &Report, test: &Episodes, steps: bool) -> Result<(), Failure> {
+/// Writes `summary.json`, `rollouts.parquet`, a policy file per policy and, if wanted, `steps.parquet`: all of them or none.
+pub(super) fn write(
+    folder: &Path,
+    report: &Report,
+    test: &Episodes,
+    problem: &ProblemSpec,
+    steps: bool,
+) -> Result<(), Failure> {
     let mut staged = Staged::default();
     let place = folder.join("summary.json");
     let beside = staged.add(place.clone())?;
     std::fs::write(beside, json(report)?).map_err(|error| output::cannot_write(&place, &error))?;
+    for policy in &report.policies {
+        // Those of the first seed; the offline optimum and the like cannot be stored.
+        let fitted = &policy.runs[0].fitted;
+        if fitted.document.is_some() {
+            let place = folder.join(format!("{}.policy", policy.name));
+            let beside = staged.add(place.clone())?;
+            let bytes = policy_to_bytes(&policy.name, fitted, problem, test.horizon())?;
+            std::fs::write(beside, bytes).map_err(|error| output::cannot_write(&place, &error))?;
+        }
+    }
     let mut add = |name: &str, columns: Vec<TableColumn>| {
         let place = folder.join(name);
         let beside = staged.add(place.clone())?;

@@ -44,7 +44,7 @@ pub(crate) struct CompareArgs {
     /// How the figures are printed
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
-    /// Folder for summary.json and rollouts.parquet
+    /// Folder for summary.json, rollouts.parquet and a policy file per policy, for `laau decide --policy-file`
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Also writes every step, as steps.parquet
@@ -64,7 +64,8 @@ pub(crate) struct CompareArgs {
 /// Fits, plays, reports.
 pub(crate) fn run(arguments: &CompareArgs) -> Result<(), Failure> {
     let config = arguments.config.read()?;
-    let task = config.problem(&arguments.problem)?.task()?;
+    let problem = config.problem(&arguments.problem)?;
+    let task = problem.task()?;
     let training = config.section(&arguments.training)?.settings();
     training.clone().check()?;
     let policies = chosen(&arguments.policies)?;
@@ -102,7 +103,7 @@ pub(crate) fn run(arguments: &CompareArgs) -> Result<(), Failure> {
         output::talk(warning);
     }
     if let Some(folder) = &arguments.output {
-        export::write(folder, &report, &sets.test, arguments.steps)?;
+        export::write(folder, &report, &sets.test, &problem, arguments.steps)?;
     }
     output::print(arguments.format.text(&report)?)
 }

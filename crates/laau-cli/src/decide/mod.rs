@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use laau::core::{Policy, Task, Unrolled};
-use laau::registry::{self, ProblemSpec};
+use laau::registry::{self, Deployed, ProblemSpec, policy_from_bytes};
 use sha2::{Digest as _, Sha256};
 
 use self::journal::{Header, Identity, Journal, Record};
@@ -27,6 +27,7 @@ const LONGEST_HORIZON: i64 = 2_000_000;
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   $ printf '{\"context\":[0.31]}\\n{\"context\":[0.62]}\\n' | laau decide --policy dgd --budget 250 --horizon 20
+  $ laau decide --policy-file report/mw.policy --budget 250 < contexts.jsonl
   $ laau decide --model model.safetensors --budget 250 --horizon 20 --journal today.jsonl < contexts.jsonl
   $ laau decide --model model.safetensors --budget 250 --horizon 20 --journal today.jsonl --resume < more.jsonl
 
@@ -38,10 +39,13 @@ pub(crate) struct DecideArgs {
     #[arg(
         long,
         value_name = "FILE",
-        required_unless_present = "policy",
-        conflicts_with = "policy"
+        required_unless_present_any = ["policy", "policy_file"],
+        conflicts_with_all = ["policy", "policy_file"]
     )]
     model: Option<PathBuf>,
+    /// A policy that `laau compare -o DIR` fitted and wrote; the file has the problem and its parameters
+    #[arg(long, value_name = "FILE", conflicts_with = "policy")]
+    policy_file: Option<PathBuf>,
     /// A policy that needs no training: equal, avg-lt, dgd, mw, cr-pursuit or ce
     #[arg(long, value_name = "NAME")]
     policy: Option<String>,
@@ -57,8 +61,8 @@ pub(crate) struct DecideArgs {
         allow_negative_numbers = true
     )]
     budget: Vec<f64>,
-    /// The number of steps of the episode; a model's own if not given
-    #[arg(long, value_name = "N", required_unless_present = "model",
+    /// The number of steps of the episode; that of the model or the policy file if not given
+    #[arg(long, value_name = "N", required_unless_present_any = ["model", "policy_file"],
           value_parser = clap::value_parser!(u32).range(1..=LONGEST_HORIZON))]
     horizon: Option<u32>,
     /// Writes every decision to this file, and syncs it, before printing it
@@ -126,9 +130,19 @@ struct Plan {
 
 impl Plan {
     fn new(arguments: &DecideArgs) -> Result<Self, Failure> {
-        let problem = arguments.config.read()?.problem(&arguments.problem)?;
-        let task = problem.task()?;
         let budgets = arguments.budget.clone();
+        let deployed = match &arguments.policy_file {
+            Some(path) => Some(deployed(path, arguments)?),
+            None => None,
+        };
+        let (problem, task) = match &deployed {
+            Some((deployed, _)) => (deployed.problem.clone(), deployed.task.clone()),
+            None => {
+                let problem = arguments.config.read()?.problem(&arguments.problem)?;
+                let task = problem.task()?;
+                (problem, task)
+            }
+        };
         let expected = task.problem.dimensions().budgets;
         if budgets.len() != expected {
             return Err(Failure::new(
@@ -141,9 +155,12 @@ impl Plan {
             ));
         }
         let asked = arguments.horizon.map(|horizon| horizon as usize);
-        let (policy, identity, horizon) = match (&arguments.model, &arguments.policy, asked) {
-            (Some(path), _, _) => with_model(path, &task, asked)?,
-            (None, Some(name), Some(horizon)) => {
+        let (policy, identity, horizon) = match (deployed, &arguments.model, &arguments.policy, asked) {
+            (Some((deployed, identity)), ..) => {
+                (deployed.policy, identity, asked.unwrap_or(deployed.horizon))
+            }
+            (None, Some(path), ..) => with_model(path, &task, asked)?,
+            (None, None, Some(name), Some(horizon)) => {
                 let untuned =
                     registry::untuned(name.parse()?, &arguments.parameter, &task, horizon, &budgets)?;
                 let identity = Identity {
@@ -155,7 +172,7 @@ impl Plan {
             }
             _ => {
                 return Err(Failure::new(
-                    "expected --model, or --policy with --horizon",
+                    "expected --model, --policy-file, or --policy with --horizon",
                     "see `laau decide --help`",
                 ));
             }
@@ -169,6 +186,35 @@ impl Plan {
             budgets,
         })
     }
+}
+
+/// The policy of a file, and what a journal knows it by.
+fn deployed(path: &Path, arguments: &DecideArgs) -> Result<(Deployed, Identity), Failure> {
+    if arguments.problem.0 != ProblemSection::default() {
+        return Err(Failure::new(
+            format_args!("{}: the file has the problem and its parameters", path.display()),
+            "leave the flags of the problem out",
+        ));
+    }
+    let bytes = std::fs::read(path).map_err(|error| {
+        Failure::file(
+            path,
+            &error,
+            "policy files are written by `laau compare -o DIR`; check the path and its permissions",
+        )
+    })?;
+    let deployed = policy_from_bytes(&bytes).map_err(|error| {
+        Failure::new(
+            format_args!("{}: {error}", path.display()),
+            "policy files are written by `laau compare -o DIR`",
+        )
+    })?;
+    let identity = Identity {
+        name: deployed.name.clone(),
+        model: Some(hexadecimal(&Sha256::digest(&bytes))),
+        parameters: std::collections::BTreeMap::new(),
+    };
+    Ok((deployed, identity))
 }
 
 fn with_model(

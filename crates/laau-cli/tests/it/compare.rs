@@ -99,6 +99,7 @@ fn every_policy_is_compared_and_the_report_is_written() {
     let mut files: Vec<String> = std::fs::read_dir(bench.path().join("report"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| !name.ends_with(".policy"))
         .collect();
     files.sort();
     assert_eq!(files, ["rollouts.parquet", "steps.parquet", "summary.json"]);
@@ -445,4 +446,57 @@ fn an_output_on_a_full_disk_is_told() {
             "{arguments}"
         );
     }
+}
+
+#[test]
+fn the_policy_that_wins_is_deployed_as_it_was_compared() {
+    let bench = Bench::new();
+    bench.stdout(
+        "generate --horizon 4 --split 30,8,3 --seed 2 --upper 30 -o sets",
+        "",
+    );
+    bench.stdout(
+        "compare --train sets/train.parquet --validation sets/validation.parquet --test sets/test.parquet \
+         --upper 30 --phases 1:0.01 --quiet --steps -o report",
+        "",
+    );
+    let contexts = "{\"context\":[0.9]}\n{\"context\":[0.2]}\n{\"context\":[0.4]}\n{\"context\":[0.7]}\n";
+    for name in [
+        "equal",
+        "avg-lt",
+        "dgd",
+        "mw",
+        "cr-pursuit",
+        "rl",
+        "ce",
+        "dp",
+        "laau",
+        "laau-history",
+        "laau-residual",
+    ] {
+        let out = bench.stdout(
+            &format!("decide --policy-file report/{name}.policy --budget 50"),
+            contexts,
+        );
+        assert_eq!(out.lines().count(), 4, "{name}: {out}");
+        assert!(
+            !out.contains("fallback") && !out.contains("error"),
+            "{name}: {out}"
+        );
+    }
+    assert!(!bench.path().join("report/opt.policy").exists());
+    bench.check_failure(
+        "decide --policy-file report/mw.policy --upper 40 --budget 50",
+        "",
+        "error: report/mw.policy: the file has the problem and its parameters\n\
+         hint: leave the flags of the problem out\n",
+    );
+    let text = std::fs::read_to_string(bench.path().join("report/mw.policy")).unwrap();
+    bench.write("bad.policy", &text.replacen("0.", "1.", 1));
+    bench.check_failure(
+        "decide --policy-file bad.policy --budget 50",
+        "",
+        "error: bad.policy: its digest does not match: the file is damaged\n\
+         hint: policy files are written by `laau compare -o DIR`\n",
+    );
 }

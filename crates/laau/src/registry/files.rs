@@ -153,11 +153,13 @@ pub fn load_policy(path: &Path) -> Result<Deployed, Error> {
 
 fn hexadecimal(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        // Writing to a string does not fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    bytes
+        .iter()
+        .fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+            // Writing to a string does not fail.
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
 }
 
 fn from_hexadecimal(text: &str) -> Option<Vec<u8>> {
