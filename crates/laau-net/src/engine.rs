@@ -1,6 +1,6 @@
 //! The seam between training and the two engines.
 
-use laau_core::{Episodes, GradientCounts};
+use laau_core::{Dimensions, Episodes, GradientCounts};
 
 use crate::error::Error;
 use crate::model::Model;
@@ -27,4 +27,33 @@ pub trait Engine: Send {
         batch: &[usize],
         gradient: &mut [f64],
     ) -> Result<BatchResult, Error>;
+}
+
+/// Checks that a model with so many parameters, a batch and a gradient are of these sizes.
+pub(crate) fn check_sizes(
+    dimensions: Dimensions,
+    parameters: usize,
+    model: &Model,
+    episodes: &Episodes,
+    batch: &[usize],
+    gradient: &[f64],
+) -> Result<(), Error> {
+    let largest = batch.iter().max().map_or(0, |index| index + 1);
+    for (what, expected, found) in [
+        ("a context", dimensions.context, episodes.context_len()),
+        ("the budgets", dimensions.budgets, episodes.budget_len()),
+        ("the parameters", parameters, model.parameters.len()),
+        ("the gradient", parameters, gradient.len()),
+        ("a batch", batch.len().max(1), batch.len()),
+        ("the episodes", largest.max(episodes.len()), episodes.len()),
+    ] {
+        if expected != found {
+            return Err(Error::Core(laau_core::Error::WrongLength {
+                what,
+                expected,
+                found,
+            }));
+        }
+    }
+    Ok(())
 }

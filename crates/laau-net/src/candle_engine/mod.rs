@@ -45,7 +45,7 @@ pub use self::variables::Variable;
 use self::custom::{Opened, open};
 use self::ops::{Base, FeatureOp, PriceOp, Shared, StepOp, to_vec};
 use self::variables::slots;
-use crate::engine::{BatchResult, Engine};
+use crate::engine::{BatchResult, Engine, check_sizes};
 use crate::error::Error;
 use crate::features::{ContextReader, base_constants, budget_feature, budget_features, normalisation};
 use crate::model::Model;
@@ -63,39 +63,6 @@ impl CandleEngine {
         Self {
             shared: Arc::new(Shared::new(layer)),
         }
-    }
-
-    fn check(
-        &self,
-        model: &Model,
-        episodes: &Episodes,
-        batch: &[usize],
-        gradient: &[f64],
-    ) -> Result<(), Error> {
-        model.spec.check_problem(self.shared.lock().layer.problem())?;
-        let dimensions = self.shared.dimensions;
-        let largest = batch.iter().max().map_or(0, |index| index + 1);
-        for (what, expected, found) in [
-            ("a context", dimensions.context, episodes.context_len()),
-            ("the budgets", dimensions.budgets, episodes.budget_len()),
-            (
-                "the parameters",
-                model.spec.parameter_len(),
-                model.parameters.len(),
-            ),
-            ("the gradient", model.parameters.len(), gradient.len()),
-            ("a batch", batch.len().max(1), batch.len()),
-            ("the episodes", largest.max(episodes.len()), episodes.len()),
-        ] {
-            if expected != found {
-                return Err(Error::Core(laau_core::Error::WrongLength {
-                    what,
-                    expected,
-                    found,
-                }));
-            }
-        }
-        Ok(())
     }
 
     /// Plays the episodes; the result is the root of the graph, the costs are counted by its steps.
@@ -156,9 +123,11 @@ impl Engine for CandleEngine {
         batch: &[usize],
         gradient: &mut [f64],
     ) -> Result<BatchResult, Error> {
-        self.check(model, episodes, batch, gradient)?;
+        let (dimensions, parameters) = (self.shared.dimensions, model.spec.parameter_len());
+        check_sizes(dimensions, parameters, model, episodes, batch, gradient)?;
         {
             let mut workspace = self.shared.lock();
+            model.spec.check_problem(workspace.layer.problem())?;
             workspace.cost = 0.0;
             workspace.counts = laau_core::GradientCounts::default();
             workspace.failure = None;

@@ -8,10 +8,10 @@ mod kernel;
 mod pass;
 mod workspace;
 
-use laau_core::{Differentiate, Dimensions, Episodes, Error as CoreError};
+use laau_core::{Differentiate, Episodes};
 use pulp::{Arch, Simd, WithSimd};
 
-use crate::engine::{BatchResult, Engine};
+use crate::engine::{BatchResult, Engine, check_sizes};
 use crate::error::Error;
 use crate::model::Model;
 use crate::spec::{ModelSpec, Network};
@@ -78,26 +78,14 @@ impl FusedEngine {
                 reason: "expected a model of the specification that the engine was made for".to_owned(),
             });
         }
-        let Dimensions { budgets, context, .. } = self.spec.dimensions;
-        let parameters = self.parameters;
-        let largest = batch.iter().max().map_or(0, |index| index + 1);
-        for (what, expected, found) in [
-            ("a context", context, episodes.context_len()),
-            ("the budgets", budgets, episodes.budget_len()),
-            ("the parameters", parameters, model.parameters.len()),
-            ("the gradient", parameters, gradient.len()),
-            ("a batch", batch.len().max(1), batch.len()),
-            ("the episodes", largest.max(episodes.len()), episodes.len()),
-        ] {
-            if expected != found {
-                return Err(Error::Core(CoreError::WrongLength {
-                    what,
-                    expected,
-                    found,
-                }));
-            }
-        }
-        Ok(())
+        check_sizes(
+            self.spec.dimensions,
+            self.parameters,
+            model,
+            episodes,
+            batch,
+            gradient,
+        )
     }
 }
 
