@@ -12,6 +12,7 @@ use crate::error::Error;
 /// | `exhausted_tolerance` | 1e-14 | a budget with less than this share of itself left at the lower corner pins the actions that use it | (0, 1e-3) |
 /// | `polish_at` | 3e-2 | relative barrier at which the active set is guessed for the first time | (0, 1) |
 /// | `rank_tolerance` | 1e-12 | a relative pivot or singular value below this is zero | (0, 1e-3) |
+/// | `near_tolerance` | 1e-6 | a relative slack below this may be that of an active constraint, where a solver gives no duals | (0, 1e-3) |
 /// | `kink` | `OneSided` | the gradient exactly at a kink | |
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
@@ -28,6 +29,9 @@ pub struct Options {
     pub polish_at: f64,
     /// A relative pivot or singular value below this counts as zero.
     pub rank_tolerance: f64,
+    /// A relative slack below this may be that of an active constraint, where the solver of a [`crate::Kkt`] gives no
+    /// duals.
+    pub near_tolerance: f64,
     /// The gradient exactly at a kink.
     pub kink: Kink,
 }
@@ -56,6 +60,7 @@ impl Default for Options {
             exhausted_tolerance: 1e-14,
             polish_at: 3e-2,
             rank_tolerance: 1e-12,
+            near_tolerance: 1e-6,
             kink: Kink::OneSided,
         }
     }

@@ -15,7 +15,7 @@ const SCHUR_RIDGES: [f64; 3] = [0.0, 1e-14, 1e-10];
 impl Barrier {
     /// Factorises `D` and `s/μ + J D⁻¹ Jᵀ`.
     #[inline]
-    pub(super) fn factorise(&mut self, evaluations: &Evaluations) -> bool {
+    pub(crate) fn factorise(&mut self, evaluations: &Evaluations) -> bool {
         let d = evaluations.d;
         let (u, v, z, y) = (&self.u[..d], &self.v[..d], &self.z[..d], &self.y[..d]);
         let (inverse_u, inverse_v) = (&mut self.inverse_u[..d], &mut self.inverse_v[..d]);
