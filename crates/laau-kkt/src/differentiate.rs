@@ -172,7 +172,7 @@ impl Workspace {
             problem,
             &mut self.evaluations,
             query,
-            SMOOTH_TOLERANCE,
+            self.options.smooth_tolerance,
             self.options.max_iterations,
             Some(barrier),
         );
@@ -344,9 +344,6 @@ impl Workspace {
         Ok(exactness)
     }
 }
-
-/// How near to the central path a smoothed gradient is taken.
-const SMOOTH_TOLERANCE: f64 = 1e-9;
 
 fn check_sizes(query: Query<'_>, solution: SolutionRef<'_>, dimensions: Dimensions) -> Result<(), Error> {
     let queries = Queries {

@@ -4,9 +4,6 @@ use laau_core::{Query, SmoothProblem};
 
 use crate::workspace::Workspace;
 
-/// Halvings of a box before a rise counts as none.
-const MOST_HALVINGS: i32 = 100;
-
 impl Workspace {
     /// Finds the budgets that the lower corner uses up, and the actions they pin to their lower bounds.
     ///
@@ -121,8 +118,8 @@ impl Workspace {
             if self.barrier.free[i] == 0.0 || !(0..m).any(falls) {
                 continue;
             }
-            for halvings in 0..MOST_HALVINGS {
-                let rise = (upper[i] - lower[i]) * 0.5_f64.powi(halvings);
+            for halvings in 0..self.options.max_halvings {
+                let rise = (upper[i] - lower[i]) * 0.5_f64.powi(halvings.cast_signed());
                 self.scratch[i] = lower[i] + rise;
                 self.evaluations.evaluate_usage(problem, query, &self.scratch);
                 let fits = |row: usize| {

@@ -12,20 +12,6 @@ use crate::barrier::{Barrier, beyond_rounding};
 use crate::evaluations::Evaluations;
 use crate::options::Options;
 
-/// Newton steps before the guess counts as wrong.
-const STEPS: u32 = 12;
-/// Steps after which what rounding leaves of a usage is left alone: they would have settled otherwise.
-const PATIENT_STEPS: u32 = 6;
-/// A step this small, relative to the action, is the last one: the next would be its square.
-const LAST_STEP: f64 = 1e-8;
-/// A step that ends this near to a bound, relative to where it began, ends on it. Where the gradient vanishes with the
-/// distance (the sale of something worthless) no step of Newton's would ever get there.
-const ONTO_BOUND: f64 = 1e-10;
-/// A residual this small cannot be improved in double precision.
-const ROUNDING: f64 = 1e-15;
-/// What is added to a Hessian, relative to its scale, so that flat directions stay put.
-const RIDGE: f64 = 1e-13;
-
 /// A point on its active set, and memory for the steps.
 #[derive(Debug, Clone)]
 pub(crate) struct Polish {
@@ -82,13 +68,19 @@ impl Polish {
         evaluations.evaluate(problem, query, &self.x);
         evaluations.evaluate_usage(problem, query, &self.x);
         self.update_stationarity(evaluations, query);
-        while self.steps < STEPS {
+        while self.steps < options.max_newton_steps {
             self.steps += 1;
             evaluations.evaluate_hessian(problem, query, &self.x, &self.dual);
             if !self.factorise(evaluations, system, query, lower, options) {
                 return false;
             }
-            let step = self.newton(evaluations, system, query, (lower, upper), &barrier.noise);
+            let step = self.newton(
+                evaluations,
+                system,
+                query,
+                (lower, upper),
+                (&barrier.noise, options),
+            );
             if !step.is_finite() {
                 return false;
             }
@@ -99,7 +91,10 @@ impl Polish {
             self.update_stationarity(evaluations, query);
             changed |= self.release_bounds(barrier, options);
             changed |= self.join_violated(evaluations, query, barrier, options);
-            if !changed && (step <= LAST_STEP || self.residual(evaluations, query) <= ROUNDING) {
+            if !changed
+                && (step <= options.last_newton_step
+                    || self.residual(evaluations, query) <= options.newton_rounding)
+            {
                 self.clean(evaluations, query, options);
                 return true;
             }
@@ -154,7 +149,7 @@ impl Polish {
         lower: &[f64],
         options: &Options,
     ) -> bool {
-        self.update_ridge(evaluations, lower);
+        self.update_ridge(evaluations, lower, options);
         let mut strengthened = false;
         loop {
             match system.eliminate(
@@ -177,7 +172,7 @@ impl Polish {
                 Err(Failure::Hessian) if !strengthened => {
                     strengthened = true;
                     for ridge in &mut self.ridge {
-                        *ridge *= 1e6;
+                        *ridge *= options.ridge_growth;
                     }
                 }
                 Err(Failure::Hessian) => return false,
@@ -185,11 +180,11 @@ impl Polish {
         }
     }
 
-    fn update_ridge(&mut self, evaluations: &Evaluations, lower: &[f64]) {
+    fn update_ridge(&mut self, evaluations: &Evaluations, lower: &[f64], options: &Options) {
         for i in 0..evaluations.d {
             let size = self.x[i].abs() + (self.x[i] - lower[i]);
             let scale = self.scale[i] / size;
-            let ridge = RIDGE * scale.max(evaluations.curvature(i));
+            let ridge = options.ridge * scale.max(evaluations.curvature(i));
             self.ridge[i] = if ridge.is_finite() && ridge > 0.0 {
                 ridge
             } else {
@@ -208,7 +203,7 @@ impl Polish {
         lower: &[f64],
         options: &Options,
     ) -> bool {
-        self.update_ridge(evaluations, lower);
+        self.update_ridge(evaluations, lower, options);
         let ridge = Some(&self.ridge[..]);
         if system
             .eliminate(evaluations, &self.set, ridge, None, options.rank_tolerance)
@@ -256,14 +251,14 @@ impl Polish {
         system: &mut System,
         query: Query<'_>,
         (lower, upper): (&[f64], &[f64]),
-        noise: &[f64],
+        (noise, options): (&[f64], &Options),
     ) -> f64 {
         for i in 0..evaluations.d {
             self.dx[i] = -self.stationarity[i];
         }
         for m in 0..evaluations.m {
             self.d_dual[m] = query.available[m] - evaluations.usage[m];
-            if self.steps > PATIENT_STEPS {
+            if self.steps > options.exact_newton_steps {
                 self.d_dual[m] = -beyond_rounding(-self.d_dual[m], noise[m]);
             }
         }
@@ -274,9 +269,9 @@ impl Polish {
                 let (below, above) = (self.x[i] - lower[i], upper[i] - self.x[i]);
                 let size = self.x[i].abs() + below.abs();
                 self.x[i] += self.dx[i];
-                if self.x[i] - lower[i] < ONTO_BOUND * below {
+                if self.x[i] - lower[i] < options.onto_bound * below {
                     self.x[i] = lower[i];
-                } else if upper[i] - self.x[i] < ONTO_BOUND * above {
+                } else if upper[i] - self.x[i] < options.onto_bound * above {
                     self.x[i] = upper[i];
                 }
                 let change = self.dx[i].abs() / size;

@@ -6,9 +6,6 @@ use crate::active_set::Bound;
 use crate::feasible::pull_in;
 use crate::workspace::Workspace;
 
-/// What an action could still gain is nothing below this share of the whole.
-const NEGLIGIBLE_GAIN: f64 = 1e-25;
-
 /// What may be the solution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Candidate {
@@ -237,7 +234,7 @@ impl Workspace {
         let mut residual = if gain > 0.0 { gain / worth } else { 0.0 };
         for i in 0..self.evaluations.d {
             // A gradient that vanishes with the action stays as large as its terms down to the last digit. A NaN counts.
-            let negligible = gains[i] <= NEGLIGIBLE_GAIN * worth || relative[i] <= residual;
+            let negligible = gains[i] <= self.options.negligible_gain * worth || relative[i] <= residual;
             if !negligible {
                 residual = relative[i];
             }

@@ -13,14 +13,6 @@ use crate::options::Options;
 use crate::polish::Polish;
 use crate::settle::CANDIDATES;
 
-/// Each further guess of the active set comes at this share of the barrier of the one before.
-const NEXT_STAGE: f64 = 1e-3;
-/// From this relative barrier on, the interior point is a solution where the active set does not settle.
-const INTERIOR_STAGE: f64 = 1e-10;
-/// Below this relative barrier the interior point has nothing more to give: actions whose worth differs by more are none of
-/// double precision's.
-const LAST_STAGE: f64 = 1e-80;
-
 /// The options, and everything that solving, refining and differentiating a query write to.
 ///
 /// The problem is an argument of every method: an [`crate::InteriorPoint`] owns it, a [`crate::Kkt`] asks its solver.
@@ -57,7 +49,7 @@ impl Workspace {
         Ok(Self {
             options,
             evaluations,
-            barrier: Barrier::new(d, m, diagonal),
+            barrier: Barrier::new(d, m, diagonal, options),
             polish: Polish::new(d, m),
             best: Polish::new(d, m),
             system: System::new(d, m, diagonal),
@@ -152,9 +144,9 @@ impl Workspace {
             let settled = polish.run(problem, evaluations, system, query, barrier, options);
             polishing += polish.steps;
             let iterations = barrier.iterations + polishing;
-            let last = until <= LAST_STAGE || iterations >= self.options.max_iterations;
+            let last = until <= self.options.last_stage || iterations >= self.options.max_iterations;
             let (first, end) = (usize::from(!settled), self.candidates());
-            let candidates = match (settled, until <= INTERIOR_STAGE || last) {
+            let candidates = match (settled, until <= self.options.interior_at || last) {
                 (_, true) => &CANDIDATES[first..end],
                 (true, false) => &CANDIDATES[..1],
                 (false, false) => &[],
@@ -188,7 +180,7 @@ impl Workspace {
             self.evaluations.evaluate(problem, query, &self.barrier.x);
             // Steps that converge fast may be past the next stages already.
             let reached = self.barrier.product / self.barrier.start;
-            until = (until.min(reached) * NEXT_STAGE).max(LAST_STAGE);
+            until = (until.min(reached) * self.options.stage_factor).max(self.options.last_stage);
         }
     }
 }
