@@ -156,6 +156,9 @@ options! {
     /// The same where that does not suffice.
     last_schur_ridge: f64 = 1e-10 in small;
 
+    /// An action whose gradient is below this share of the dual of a bound, farther away than this share of its reach,
+    /// is guessed to be free.
+    centre_share: f64 = 0.1 in unit;
     /// Newton steps on a guessed active set before the guess counts as wrong.
     max_newton_steps: u32 = 12 in count;
     /// Newton steps after which the rounding of a usage is ignored: the others would have settled.

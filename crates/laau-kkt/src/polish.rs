@@ -64,7 +64,7 @@ impl Polish {
     ) -> bool {
         let (lower, upper) = (problem.lower(), problem.upper());
         self.steps = 0;
-        self.guess(evaluations, query, barrier, lower, upper);
+        self.guess(evaluations, query, barrier, (lower, upper), options);
         evaluations.evaluate(problem, query, &self.x);
         evaluations.evaluate_usage(problem, query, &self.x);
         self.update_stationarity(evaluations, query);
@@ -108,18 +108,31 @@ impl Polish {
         evaluations: &Evaluations,
         query: Query<'_>,
         barrier: &Barrier,
-        lower: &[f64],
-        upper: &[f64],
+        (lower, upper): (&[f64], &[f64]),
+        options: &Options,
     ) {
         let d = evaluations.d;
+        let mut any_held = false;
         for i in 0..d {
             let (u, v, z, y) = (barrier.u[i], barrier.v[i], barrier.z[i], barrier.y[i]);
             // What a slack is worth in units of its dual: how much the gradient changes over it.
             let scale = evaluations.gradient_scale(i, query.multiplier, &barrier.dual);
             let worth = evaluations.curvature(i) + scale / barrier.reach[i];
-            self.set.bounds[i] = if barrier.free[i] == 0.0 || z > worth * u {
+            let (low, high) = (z > worth * u, y > worth * v);
+            // The barrier alone holds an action far from a bound whose dual dwarfs the action's own gradient.
+            let terms =
+                evaluations.gradient[i].abs() + (evaluations.priced[i] - evaluations.gradient[i]).abs();
+            let dwarfs = |dual: f64, slack: f64| {
+                slack > options.centre_share * barrier.reach[i] && terms < options.centre_share * dual
+            };
+            let held = ((low && dwarfs(z, u)) || (high && dwarfs(y, v)))
+                && barrier.free[i] != 0.0
+                && !barrier.worthless();
+            any_held |= held;
+            self.dx[i] = if held { 0.0 } else { 1.0 };
+            self.set.bounds[i] = if barrier.free[i] == 0.0 || (low && !held) {
                 Bound::Lower
-            } else if y > worth * v {
+            } else if high && !held {
                 Bound::Upper
             } else {
                 Bound::Free
@@ -132,7 +145,13 @@ impl Polish {
         }
         self.set.budgets.clear();
         for m in 0..evaluations.m {
-            let active = barrier.live[m] && barrier.dual[m] * barrier.softness(evaluations, m) > barrier.s[m];
+            let mut active =
+                barrier.live[m] && barrier.dual[m] * barrier.softness(evaluations, m) > barrier.s[m];
+            if active && any_held {
+                // Nor does it hold a budget that only such actions use.
+                let jacobian = &evaluations.jacobian[m * d..][..d];
+                active = (0..d).any(|i| jacobian[i] * self.dx[i] != 0.0);
+            }
             self.dual[m] = if active { barrier.dual[m] } else { 0.0 };
             if active {
                 self.set.budgets.push(m);

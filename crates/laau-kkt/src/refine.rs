@@ -131,6 +131,7 @@ impl Workspace {
     /// Writes the answer as it was, without the duals of constraints that look inactive.
     fn keep(&mut self, problem: &dyn SmoothProblem, query: Query<'_>, solution: &mut SolutionMut<'_>) {
         let Self {
+            options,
             evaluations,
             barrier,
             polish,
@@ -138,7 +139,13 @@ impl Workspace {
         } = self;
         evaluations.evaluate(problem, query, &barrier.x);
         evaluations.evaluate_hessian(problem, query, &barrier.x, &barrier.dual);
-        polish.guess(evaluations, query, barrier, problem.lower(), problem.upper());
+        polish.guess(
+            evaluations,
+            query,
+            barrier,
+            (problem.lower(), problem.upper()),
+            options,
+        );
         solution.action.copy_from_slice(&barrier.x);
         solution.duals.copy_from_slice(&polish.dual);
         for i in 0..evaluations.d {

@@ -123,8 +123,13 @@ impl Workspace {
         self.evaluations.evaluate(problem, query, &self.barrier.x);
         self.evaluations
             .evaluate_hessian(problem, query, &self.barrier.x, &self.barrier.dual);
-        self.polish
-            .guess(&self.evaluations, query, &self.barrier, lower, upper);
+        self.polish.guess(
+            &self.evaluations,
+            query,
+            &self.barrier,
+            (lower, upper),
+            &self.options,
+        );
         for i in 0..self.evaluations.d {
             let x = self.barrier.x[i];
             if self.barrier.free[i] != 0.0 && !(onto_bounds && self.polish.set.bounds[i] != Bound::Free) {

@@ -86,8 +86,7 @@ impl Workspace {
     /// How many of the candidates there are: the lower corner is one only where nothing is worth anything. Elsewhere it would
     /// pass for actions that weigh next to nothing beside others, and have optima of their own.
     fn candidates(&self) -> usize {
-        let worthless = self.barrier.start <= f64::MIN_POSITIVE.sqrt();
-        CANDIDATES.len() - usize::from(!worthless)
+        CANDIDATES.len() - usize::from(!self.barrier.worthless())
     }
 
     /// What keeps a query from being solved at all.

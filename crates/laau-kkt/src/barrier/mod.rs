@@ -204,6 +204,11 @@ impl Barrier {
         )
     }
 
+    /// Whether nothing is worth anything, so that there is no barrier to follow.
+    pub(crate) fn worthless(&self) -> bool {
+        self.start <= f64::MIN_POSITIVE.sqrt()
+    }
+
     /// The largest relative distance of a product from the target.
     fn off_centre(&self, target: f64) -> f64 {
         let boxes = (0..self.x.len()).filter(|i| self.free[*i] != 0.0).map(|i| {
