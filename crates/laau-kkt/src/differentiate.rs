@@ -246,15 +246,19 @@ impl Workspace {
         }
         set.budgets.clear();
         for m in 0..evaluations.m {
-            let (used, remaining) = (evaluations.usage[m], query.available[m]);
+            let (used, available) = (evaluations.usage[m], query.available[m]);
+            let (slack, size) = (available - used, available.abs() + used.abs());
             if solution.duals[m] > 0.0 {
-                set.budgets.push(m);
+                // With a slack like this, the dual is what the last barrier left of it.
+                if slack <= options.near_tolerance * size {
+                    set.budgets.push(m);
+                }
             } else {
                 // A smaller budget would move an action off its upper bound; on the lower bound it would only be infeasible.
                 let uses = (0..evaluations.d).any(|i| {
                     set.bounds[i] != Bound::Lower && evaluations.jacobian[m * evaluations.d + i] != 0.0
                 });
-                weak |= uses && remaining - used <= options.active_tolerance * (remaining.abs() + used.abs());
+                weak |= uses && slack <= options.active_tolerance * size;
             }
         }
         weak

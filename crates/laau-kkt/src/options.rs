@@ -98,7 +98,8 @@ options! {
     exhausted_tolerance: f64 = 1e-14 in small;
     /// An action that could still gain less than this share of the whole counts as optimal.
     negligible_gain: f64 = 1e-25 in small;
-    /// A relative slack below this may be that of an active constraint, where the solver of a `Kkt` gives no duals.
+    /// A relative slack above this is that of an inactive constraint, whatever its dual; below it a constraint may be
+    /// active, where the solver of a `Kkt` gives no duals.
     near_tolerance: f64 = 1e-6 in small;
     /// Relative distance from the central path at which a smoothed gradient is taken.
     smooth_tolerance: f64 = 1e-9 in small;

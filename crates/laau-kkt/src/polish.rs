@@ -288,9 +288,15 @@ impl Polish {
                 let (below, above) = (self.x[i] - lower[i], upper[i] - self.x[i]);
                 let size = self.x[i].abs() + below.abs();
                 self.x[i] += self.dx[i];
-                if self.x[i] - lower[i] < options.onto_bound * below {
+                // Not for ever: a budget may hold an action that near to its bound.
+                let onto = if self.steps > options.exact_newton_steps {
+                    0.0
+                } else {
+                    options.onto_bound
+                };
+                if self.x[i] - lower[i] < onto * below {
                     self.x[i] = lower[i];
-                } else if upper[i] - self.x[i] < options.onto_bound * above {
+                } else if upper[i] - self.x[i] < onto * above {
                     self.x[i] = upper[i];
                 }
                 let change = self.dx[i].abs() / size;

@@ -469,3 +469,36 @@ fn an_action_that_weighs_1e_60_of_another_is_solved_all_the_same() {
         assert!((gradients.available[1] - in_budget).abs() < 1e-9, "{gradients:?}");
     }
 }
+
+#[test]
+fn a_budget_that_ends_just_above_the_lower_corner_is_settled_on() {
+    let matrix = vec![0.1, 1.0, 0.0, 0.0, 0.0, 1.0];
+    let problem = LogUtility::new(3, 2, matrix, 0.1, 1.0).unwrap();
+    let mut solver = InteriorPoint::new(Arc::new(problem), Options::default()).unwrap();
+    let dimensions = solver.problem().dimensions();
+    let (mut solutions, mut gradients) = (Solutions::new(dimensions, 1), Gradients::new(dimensions, 1));
+    let query = Query {
+        context: &[0.01, 1.0, 1.0],
+        multiplier: &[0.25, 0.1],
+        available: &[1.408, 0.1 + 4.4e-13],
+    };
+    solver.solve(query, solutions.row_mut(0)).unwrap();
+    let row = solutions.row(0);
+    // The first budget is not active, and not the least dual is left of it.
+    assert_eq!(row.duals[0], 0.0, "{row:?}");
+    assert!(
+        matches!(row.status, Status::Solved { iterations, .. } if iterations < 20),
+        "{row:?}"
+    );
+    let exactness = solver
+        .pullback(query, row, &[1.0, 1.0, 1.0], gradients.row_mut(0))
+        .unwrap();
+    assert_eq!(exactness, Exactness::Exact);
+    // x_1 = c_1 / (0.1 λ_1), while the second is at its upper bound and the budget holds the third.
+    let expected = -0.01 / (0.1 * 0.25 * 0.25);
+    assert!(
+        (gradients.multipliers[0] / expected - 1.0).abs() < 1e-9,
+        "{gradients:?}"
+    );
+    assert_eq!(gradients.available[0], 0.0);
+}
