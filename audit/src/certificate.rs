@@ -102,6 +102,14 @@ pub fn certify(
     }
     let mut terms = vec![0.0; d];
     lagrangian.gradient_and_terms(action, &mut slope, &mut terms);
+    // At the corners, too: where the optimum is at zero, so are the terms there.
+    for corner in [problem.lower(), problem.upper()] {
+        let (mut ends, mut end_terms) = (vec![0.0; d], vec![0.0; d]);
+        lagrangian.gradient_and_terms(corner, &mut ends, &mut end_terms);
+        for (term, end) in terms.iter_mut().zip(end_terms) {
+            *term = if end.is_finite() { term.max(end) } else { *term };
+        }
+    }
     scale += RESOLUTION
         * (0..d)
             .map(|i| terms[i] * (problem.upper()[i] - least[i]))

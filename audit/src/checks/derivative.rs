@@ -286,7 +286,16 @@ impl Kinks {
                 kinks.flat |= hessian[i * d + i] * x[i].abs() <= 1e-6 * terms[i];
             }
         }
-        for row in 0..m {
+        let mut used = vec![false; m];
+        let mut at = vec![0.0; m * d];
+        for point in [problem.lower(), x, problem.upper()] {
+            problem.usage_jacobian(point, query.context, &mut at);
+            for (used, row) in used.iter_mut().zip(at.chunks_exact(d)) {
+                *used |= row.iter().any(|slope| *slope != 0.0);
+            }
+        }
+        // A budget that nothing uses has no kink, though slack and dual are zero.
+        for row in (0..m).filter(|row| used[*row]) {
             let slack = ratio(
                 query.available[row] - usage[row],
                 query.available[row].abs() + usage[row].abs(),

@@ -6,6 +6,7 @@ mod closed_form;
 mod comparison;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+mod differences;
 mod episode;
 mod episode_run;
 mod error;
@@ -31,6 +32,7 @@ pub use autodiff::{AutoDiff, DualNum, Number, ProblemFunctions};
 pub use backward::{EpisodeGradient, episode_gradient};
 pub use closed_form::{ClosedForm, LinearSteps, Regularity};
 pub use comparison::{Comparison, ComparisonObserver};
+pub use differences::{Slope, central_differences};
 pub use episode::{Episode, Episodes};
 pub use episode_run::{EpisodeRun, Refused, Step};
 pub use error::{Error, expect_finite, expect_length, expect_option};

@@ -27,15 +27,15 @@
 //! kink [`Kink`] decides.
 
 use laau_core::{
-    Differentiate, Dimensions, Error, Exactness, GradientMut, Inexact, Queries, Query, SmoothProblem,
-    SolutionRef, check_queries,
+    Dimensions, Error, Exactness, GradientMut, Inexact, Queries, Query, SmoothProblem, SolutionRef,
+    check_queries,
 };
 
 use crate::active_set::Bound;
 use crate::dense::dot;
-use crate::interior_point::{InteriorPoint, Workspace};
 use crate::lengths::expect_length;
-use crate::options::{Kink, Options};
+use crate::options::Kink;
+use crate::workspace::Workspace;
 
 /// The derivatives of an action in every input of its query, row-major.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,20 +43,22 @@ pub struct Jacobians {
     /// `∇_λ x`, `d × M` (Prop. 1).
     pub multiplier: Vec<f64>,
     /// `∇_b x`, `d × M` (Prop. 1).
-    pub remaining: Vec<f64>,
+    pub available: Vec<f64>,
     /// `∇_c x`, `d × context` (the paper's appendix).
     pub context: Vec<f64>,
     /// Whether they are the derivatives.
     pub exactness: Exactness,
 }
 
-impl InteriorPoint {
-    /// The full Jacobians of the action at a solution this solver gave for the query.
-    ///
-    /// # Errors
-    /// [`Error::WrongLength`] when a slice does not fit the problem.
-    pub fn jacobians(&mut self, query: Query<'_>, solution: SolutionRef<'_>) -> Result<Jacobians, Error> {
-        let dimensions = self.problem.dimensions();
+impl Workspace {
+    /// The full Jacobians of the action at a solution of the query.
+    pub(crate) fn jacobians(
+        &mut self,
+        problem: &dyn SmoothProblem,
+        query: Query<'_>,
+        solution: SolutionRef<'_>,
+    ) -> Result<Jacobians, Error> {
+        let dimensions = problem.dimensions();
         let Dimensions {
             actions: d,
             budgets: m,
@@ -65,9 +67,9 @@ impl InteriorPoint {
         check_sizes(query, solution, dimensions)?;
         let mut jacobians = Jacobians {
             multiplier: vec![0.0; d * m],
-            remaining: vec![0.0; d * m],
+            available: vec![0.0; d * m],
             context: vec![0.0; d * context],
-            exactness: self.prepare(query, solution),
+            exactness: self.prepare(problem, query, solution),
         };
         if !solution.status.is_feasible() {
             return Ok(jacobians);
@@ -77,22 +79,20 @@ impl InteriorPoint {
                 reason: Inexact::Smoothed,
             };
         let (action, duals) = if smoothed {
-            (self.work.barrier.x.clone(), self.work.barrier.dual.clone())
+            (self.barrier.x.clone(), self.barrier.dual.clone())
         } else {
             (solution.action.to_vec(), solution.duals.to_vec())
         };
-        let problem = &*self.problem;
-        let work = &mut self.work;
         for k in 0..m {
-            work.q.fill(0.0);
+            self.q.fill(0.0);
             for i in 0..d {
-                work.p[i] = -work.evaluations.jacobian[k * d + i];
+                self.p[i] = -self.evaluations.jacobian[k * d + i];
             }
-            work.solve_column(&mut jacobians.multiplier, m, k);
-            work.p.fill(0.0);
-            work.q.fill(0.0);
-            work.q[k] = 1.0;
-            work.solve_column(&mut jacobians.remaining, m, k);
+            self.solve_column(&mut jacobians.multiplier, m, k);
+            self.p.fill(0.0);
+            self.q.fill(0.0);
+            self.q[k] = 1.0;
+            self.solve_column(&mut jacobians.available, m, k);
         }
         let weights: Vec<f64> = query
             .multiplier
@@ -105,48 +105,46 @@ impl InteriorPoint {
         problem.usage_context_jacobian(&action, query.context, &mut usage);
         for k in 0..context {
             for i in 0..d {
-                work.p[i] = -mixed[i * context + k];
+                self.p[i] = -mixed[i * context + k];
             }
             for row in 0..m {
-                work.q[row] = -usage[row * context + k];
+                self.q[row] = -usage[row * context + k];
             }
-            work.solve_column(&mut jacobians.context, context, k);
+            self.solve_column(&mut jacobians.context, context, k);
         }
         Ok(jacobians)
     }
 
     /// Reads the active set from a solution and factorises its system.
-    fn prepare(&mut self, query: Query<'_>, solution: SolutionRef<'_>) -> Exactness {
+    fn prepare(
+        &mut self,
+        problem: &dyn SmoothProblem,
+        query: Query<'_>,
+        solution: SolutionRef<'_>,
+    ) -> Exactness {
         let not_solved = Exactness::Approximate {
             reason: Inexact::NotSolved,
         };
         if !solution.status.is_feasible() {
             return not_solved;
         }
-        let Self {
-            problem,
-            options,
-            work,
-        } = self;
-        let problem = &**problem;
-        work.evaluations.begin(problem, query, solution.action);
-        work.evaluations.evaluate_usage(problem, query, solution.action);
-        let weak = read_active_set(work, problem, query, solution, options);
-        if let (true, Kink::Smoothed { barrier }) = (weak, options.kink) {
-            self.smooth(query, barrier);
+        self.evaluations.begin(problem, query, solution.action);
+        self.evaluations.evaluate_usage(problem, query, solution.action);
+        let weak = self.read_active_set(problem, query, solution);
+        if let (true, Kink::Smoothed { barrier }) = (weak, self.options.kink) {
+            self.smooth(problem, query, barrier);
             return Exactness::Approximate {
                 reason: Inexact::Smoothed,
             };
         }
-        let work = &mut self.work;
-        work.evaluations
-            .evaluate_hessian(&*self.problem, query, solution.action, solution.duals);
-        let Workspace {
+        self.evaluations
+            .evaluate_hessian(problem, query, solution.action, solution.duals);
+        let Self {
             system,
             evaluations,
             polish,
             ..
-        } = work;
+        } = self;
         match (
             system.factorise(evaluations, &polish.set, self.options.rank_tolerance),
             weak,
@@ -165,60 +163,50 @@ impl InteriorPoint {
     ///
     /// Every product of slack and dual is the barrier, so `dz = −(z/u) dx` and likewise for the others: the box joins the
     /// Hessian, and a budget has `−s/μ` on the diagonal.
-    fn smooth(&mut self, query: Query<'_>, barrier: f64) {
-        self.work
-            .evaluations
-            .evaluate_usage(&*self.problem, query, self.problem.lower());
-        self.pin(query);
-        let Self {
+    fn smooth(&mut self, problem: &dyn SmoothProblem, query: Query<'_>, barrier: f64) {
+        self.evaluations.evaluate_usage(problem, query, problem.lower());
+        self.pin(problem, query);
+        self.barrier
+            .begin(problem, &mut self.evaluations, query, &self.slack);
+        self.barrier.advance(
             problem,
-            options,
-            work,
-        } = self;
-        let problem = &**problem;
-        work.barrier
-            .begin(problem, &mut work.evaluations, query, &work.slack);
-        work.barrier.advance(
-            problem,
-            &mut work.evaluations,
+            &mut self.evaluations,
             query,
-            SMOOTH_TOLERANCE,
-            options.max_iterations,
+            self.options.smooth_tolerance,
+            self.options.max_iterations,
             Some(barrier),
         );
-        work.evaluations
-            .evaluate_hessian(problem, query, &work.barrier.x, &work.barrier.dual);
-        let d = work.evaluations.d;
-        let stride = if work.evaluations.structure.diagonal_hessian {
+        self.evaluations
+            .evaluate_hessian(problem, query, &self.barrier.x, &self.barrier.dual);
+        let d = self.evaluations.d;
+        let stride = if self.evaluations.structure.diagonal_hessian {
             1
         } else {
             d + 1
         };
         for i in 0..d {
-            let (z, y) = (work.barrier.z[i], work.barrier.y[i]);
-            work.evaluations.hessian[i * stride] += z / work.barrier.u[i] + y / work.barrier.v[i];
-            work.polish.set.bounds[i] = if work.barrier.free[i] == 0.0 {
+            let (z, y) = (self.barrier.z[i], self.barrier.y[i]);
+            self.evaluations.hessian[i * stride] += z / self.barrier.u[i] + y / self.barrier.v[i];
+            self.polish.set.bounds[i] = if self.barrier.free[i] == 0.0 {
                 Bound::Lower
             } else {
                 Bound::Free
             };
         }
-        work.polish.set.budgets.clear();
-        for m in 0..work.evaluations.m {
+        self.polish.set.budgets.clear();
+        for m in 0..self.evaluations.m {
             // As a diagonal of the Schur complement: s/μ.
-            work.slack[m] = if work.barrier.live[m] {
-                work.polish.set.budgets.push(m);
-                work.barrier.s[m] / work.barrier.dual[m]
+            self.slack[m] = if self.barrier.live[m] {
+                self.polish.set.budgets.push(m);
+                self.barrier.s[m] / self.barrier.dual[m]
             } else {
                 0.0
             };
         }
-        work.system
-            .smooth(&work.evaluations, &work.polish.set, &work.slack);
+        self.system
+            .smooth(&self.evaluations, &self.polish.set, &self.slack);
     }
-}
 
-impl Workspace {
     /// Solves for the right-hand side in `p` and `q`, and writes the actions' part as column `k` of a table.
     fn solve_column(&mut self, out: &mut [f64], width: usize, k: usize) {
         self.system
@@ -227,72 +215,65 @@ impl Workspace {
             out[i * width + k] = *value;
         }
     }
-}
 
-/// How near to the central path a smoothed gradient is taken.
-const SMOOTH_TOLERANCE: f64 = 1e-9;
-
-/// Fills the active set from the duals; returns whether a constraint is active with a zero dual.
-fn read_active_set(
-    work: &mut Workspace,
-    problem: &dyn SmoothProblem,
-    query: Query<'_>,
-    solution: SolutionRef<'_>,
-    options: &Options,
-) -> bool {
-    let (lower, upper) = (problem.lower(), problem.upper());
-    let set = &mut work.polish.set;
-    let mut weak = false;
-    for i in 0..work.evaluations.d {
-        let x = solution.action[i];
-        let near = |bound: f64| (x - bound).abs() <= options.active_tolerance * (x.abs() + bound.abs());
-        set.bounds[i] = if solution.lower_duals[i] > 0.0 {
-            Bound::Lower
-        } else if solution.upper_duals[i] > 0.0 {
-            Bound::Upper
-        } else {
-            weak |= near(lower[i]) || near(upper[i]);
-            Bound::Free
-        };
-    }
-    set.budgets.clear();
-    for m in 0..work.evaluations.m {
-        let (used, remaining) = (work.evaluations.usage[m], query.available[m]);
-        if solution.duals[m] > 0.0 {
-            set.budgets.push(m);
-        } else {
-            // A smaller budget would move an action off its upper bound; on the lower bound it would only be infeasible.
-            let uses = (0..work.evaluations.d).any(|i| {
-                set.bounds[i] != Bound::Lower && work.evaluations.jacobian[m * work.evaluations.d + i] != 0.0
-            });
-            weak |= uses && remaining - used <= options.active_tolerance * (remaining.abs() + used.abs());
-        }
-    }
-    weak
-}
-
-fn check_sizes(query: Query<'_>, solution: SolutionRef<'_>, dimensions: Dimensions) -> Result<(), Error> {
-    let queries = Queries {
-        contexts: query.context,
-        multipliers: query.multiplier,
-        available: query.available,
-    };
-    check_queries(queries, dimensions, 1)?;
-    expect_length("action", solution.action, dimensions.actions)?;
-    expect_length("duals", solution.duals, dimensions.budgets)?;
-    expect_length("lower duals", solution.lower_duals, dimensions.actions)?;
-    expect_length("upper duals", solution.upper_duals, dimensions.actions)
-}
-
-impl Differentiate for InteriorPoint {
-    fn pullback(
+    /// Fills the active set from the duals; returns whether a constraint is active with a zero dual.
+    fn read_active_set(
         &mut self,
+        problem: &dyn SmoothProblem,
+        query: Query<'_>,
+        solution: SolutionRef<'_>,
+    ) -> bool {
+        let Self {
+            options,
+            evaluations,
+            polish,
+            ..
+        } = self;
+        let (lower, upper) = (problem.lower(), problem.upper());
+        let set = &mut polish.set;
+        let mut weak = false;
+        for i in 0..evaluations.d {
+            let x = solution.action[i];
+            let near = |bound: f64| (x - bound).abs() <= options.active_tolerance * (x.abs() + bound.abs());
+            set.bounds[i] = if solution.lower_duals[i] > 0.0 {
+                Bound::Lower
+            } else if solution.upper_duals[i] > 0.0 {
+                Bound::Upper
+            } else {
+                weak |= near(lower[i]) || near(upper[i]);
+                Bound::Free
+            };
+        }
+        set.budgets.clear();
+        for m in 0..evaluations.m {
+            let (used, available) = (evaluations.usage[m], query.available[m]);
+            let (slack, size) = (available - used, available.abs() + used.abs());
+            if solution.duals[m] > 0.0 {
+                // With a slack like this, the dual is what the last barrier left of it.
+                if slack <= options.near_tolerance * size {
+                    set.budgets.push(m);
+                }
+            } else {
+                // A smaller budget would move an action off its upper bound; on the lower bound it would only be infeasible.
+                let uses = (0..evaluations.d).any(|i| {
+                    set.bounds[i] != Bound::Lower && evaluations.jacobian[m * evaluations.d + i] != 0.0
+                });
+                weak |= uses && slack <= options.active_tolerance * size;
+            }
+        }
+        weak
+    }
+
+    /// The gradient of `upstreamᵀ x` in the inputs of the query.
+    pub(crate) fn pullback(
+        &mut self,
+        problem: &dyn SmoothProblem,
         query: Query<'_>,
         solution: SolutionRef<'_>,
         upstream: &[f64],
         gradient: GradientMut<'_>,
     ) -> Result<Exactness, Error> {
-        let dimensions = self.problem.dimensions();
+        let dimensions = problem.dimensions();
         let Dimensions {
             actions: d,
             budgets: m,
@@ -301,11 +282,11 @@ impl Differentiate for InteriorPoint {
         check_sizes(query, solution, dimensions)?;
         expect_length("upstream", upstream, d)?;
         expect_length("the multiplier gradient", gradient.multiplier, m)?;
-        expect_length("the remaining gradient", gradient.available, m)?;
+        expect_length("the available gradient", gradient.available, m)?;
         if let Some(out) = &gradient.context {
             expect_length("the context gradient", out, context)?;
         }
-        let exactness = self.prepare(query, solution);
+        let exactness = self.prepare(problem, query, solution);
         if !solution.status.is_feasible() {
             gradient.multiplier.fill(0.0);
             gradient.available.fill(0.0);
@@ -314,7 +295,7 @@ impl Differentiate for InteriorPoint {
             }
             return Ok(exactness);
         }
-        let Workspace {
+        let Self {
             evaluations,
             system,
             polish,
@@ -324,7 +305,7 @@ impl Differentiate for InteriorPoint {
             slack: weights,
             barrier,
             ..
-        } = &mut self.work;
+        } = self;
         let smoothed = exactness
             == Exactness::Approximate {
                 reason: Inexact::Smoothed,
@@ -358,18 +339,25 @@ impl Differentiate for InteriorPoint {
                 }
             };
             let by_action = &mut mixed[..d * context];
-            self.problem
-                .lagrangian_mixed(action, query.context, weights, by_action);
+            problem.lagrangian_mixed(action, query.context, weights, by_action);
             subtract(by_action, p);
             let by_budget = &mut mixed[..m * context];
-            self.problem
-                .usage_context_jacobian(action, query.context, by_budget);
+            problem.usage_context_jacobian(action, query.context, by_budget);
             subtract(by_budget, q);
         }
         Ok(exactness)
     }
+}
 
-    fn fork(&self) -> Box<dyn Differentiate> {
-        Box::new(self.clone())
-    }
+fn check_sizes(query: Query<'_>, solution: SolutionRef<'_>, dimensions: Dimensions) -> Result<(), Error> {
+    let queries = Queries {
+        contexts: query.context,
+        multipliers: query.multiplier,
+        available: query.available,
+    };
+    check_queries(queries, dimensions, 1)?;
+    expect_length("action", solution.action, dimensions.actions)?;
+    expect_length("duals", solution.duals, dimensions.budgets)?;
+    expect_length("lower duals", solution.lower_duals, dimensions.actions)?;
+    expect_length("upper duals", solution.upper_duals, dimensions.actions)
 }

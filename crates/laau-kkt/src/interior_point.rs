@@ -3,25 +3,14 @@
 use std::sync::Arc;
 
 use laau_core::{
-    Dimensions, Error as CoreError, Input, Query, SmoothProblem, SolutionMut, Status, StepSolver,
-    check_query, infeasible, invalid_input, validate_problem,
+    Differentiate, Error as CoreError, Exactness, GradientMut, Query, SmoothProblem, SolutionMut,
+    SolutionRef, StepSolver,
 };
 
-use crate::active_set::System;
-use crate::barrier::Barrier;
+use crate::differentiate::Jacobians;
 use crate::error::Error;
-use crate::evaluations::Evaluations;
 use crate::options::Options;
-use crate::polish::Polish;
-use crate::settle::CANDIDATES;
-
-/// Each further guess of the active set comes at this share of the barrier of the one before.
-const NEXT_STAGE: f64 = 1e-3;
-/// From this relative barrier on, the interior point is a solution where the active set does not settle.
-const INTERIOR_STAGE: f64 = 1e-10;
-/// Below this relative barrier the interior point has nothing more to give: actions whose worth differs by more are none of
-/// double precision's.
-const LAST_STAGE: f64 = 1e-80;
+use crate::workspace::Workspace;
 
 /// Solves and differentiates the convex layer of any [`SmoothProblem`].
 ///
@@ -64,36 +53,8 @@ const LAST_STAGE: f64 = 1e-80;
 /// ```
 #[derive(Clone)]
 pub struct InteriorPoint {
-    pub(crate) problem: Arc<dyn SmoothProblem>,
-    pub(crate) options: Options,
-    pub(crate) work: Workspace,
-}
-
-/// Everything the solver writes to.
-#[derive(Clone)]
-pub(crate) struct Workspace {
-    pub(crate) evaluations: Evaluations,
-    pub(crate) barrier: Barrier,
-    pub(crate) polish: Polish,
-    /// The best solution so far of a query that is hard to solve.
-    best: Polish,
-    pub(crate) system: System,
-    pub(crate) slack: Vec<f64>,
-    /// Used-up budgets whose usage falls in some action.
-    pub(crate) falling: Vec<bool>,
-    pub(crate) scratch: Vec<f64>,
-    pub(crate) p: Vec<f64>,
-    pub(crate) q: Vec<f64>,
-    pub(crate) mixed: Vec<f64>,
-}
-
-impl Workspace {
-    /// How many of the candidates there are: the lower corner is one only where nothing is worth anything. Elsewhere it would
-    /// pass for actions that weigh next to nothing beside others, and have optima of their own.
-    fn candidates(&self) -> usize {
-        let worthless = self.barrier.start <= f64::MIN_POSITIVE.sqrt();
-        CANDIDATES.len() - usize::from(!worthless)
-    }
+    problem: Arc<dyn SmoothProblem>,
+    work: Workspace,
 }
 
 impl InteriorPoint {
@@ -102,135 +63,22 @@ impl InteriorPoint {
     /// # Errors
     /// [`Error::InvalidOption`], or [`Error::Core`] for a problem with inconsistent sizes or box.
     pub fn new(problem: Arc<dyn SmoothProblem>, options: Options) -> Result<Self, Error> {
-        options.check()?;
-        validate_problem(&*problem)?;
-        let Dimensions {
-            actions: d,
-            budgets: m,
-            context,
-        } = problem.dimensions();
-        let evaluations = Evaluations::new(&*problem);
-        let diagonal = evaluations.structure.diagonal_hessian;
-        Ok(Self {
-            problem,
-            options,
-            work: Workspace {
-                evaluations,
-                barrier: Barrier::new(d, m, diagonal),
-                polish: Polish::new(d, m),
-                best: Polish::new(d, m),
-                system: System::new(d, m, diagonal),
-                slack: vec![0.0; m],
-                falling: vec![false; m],
-                scratch: vec![0.0; d],
-                p: vec![0.0; d],
-                q: vec![0.0; m],
-                mixed: vec![0.0; context * d.max(m)],
-            },
-        })
+        let work = Workspace::new(&*problem, options)?;
+        Ok(Self { problem, work })
     }
 
     /// The options it was made with.
     #[must_use]
     pub fn options(&self) -> &Options {
-        &self.options
+        &self.work.options
     }
 
-    /// What keeps a query from being solved at all.
-    fn refuse(&mut self, query: Query<'_>) -> Option<Status> {
-        if let Some(status) = invalid_input(query) {
-            return Some(status);
-        }
-        if let Err(error) = self.problem.check_context(query.context) {
-            let index = match error {
-                CoreError::Negative { index, .. }
-                | CoreError::NotFinite { index, .. }
-                | CoreError::OutsideDomain { index, .. } => index,
-                _ => 0,
-            };
-            return Some(Status::Invalid {
-                input: Input::Context,
-                index,
-                value: query.context.get(index).copied().unwrap_or(f64::NAN),
-            });
-        }
-        infeasible(&*self.problem, query, &mut self.work.evaluations.usage)
-    }
-
-    /// Runs the stages until one gives a solution within the tolerance.
+    /// The full Jacobians of the action at a solution this solver gave for the query.
     ///
-    /// Where the active set does not settle (more constraints meet in a point than it takes to hold it), the interior point
-    /// is the solution as soon as it is close enough. The best that was seen is the answer when the steps run out.
-    fn run(&mut self, query: Query<'_>, solution: &mut SolutionMut<'_>) -> Status {
-        let work = &mut self.work;
-        work.barrier
-            .begin(&*self.problem, &mut work.evaluations, query, &work.slack);
-        let mut until = self.options.polish_at;
-        let mut polishing = 0;
-        let mut best = f64::INFINITY;
-        loop {
-            let limit = match until {
-                0.0 => 0,
-                _ => self.options.max_iterations.saturating_sub(polishing),
-            };
-            let Self {
-                problem,
-                options,
-                work,
-            } = self;
-            let problem = &**problem;
-            work.barrier
-                .advance(problem, &mut work.evaluations, query, until, limit, None);
-            let Workspace {
-                evaluations,
-                system,
-                polish,
-                barrier,
-                ..
-            } = work;
-            let settled = polish.run(problem, evaluations, system, query, barrier, options);
-            polishing += polish.steps;
-            let iterations = barrier.iterations + polishing;
-            let last = until <= LAST_STAGE || iterations >= self.options.max_iterations;
-            let (first, end) = (usize::from(!settled), self.work.candidates());
-            let candidates = match (settled, until <= INTERIOR_STAGE || last) {
-                (_, true) => &CANDIDATES[first..end],
-                (true, false) => &CANDIDATES[..1],
-                (false, false) => &[],
-            };
-            for &candidate in candidates {
-                let residual = self.settle(query, candidate, solution);
-                if residual <= self.options.tolerance {
-                    return Status::Solved { iterations, residual };
-                }
-                if residual < best || best == f64::INFINITY {
-                    best = residual;
-                    self.work.best.copy_from(&self.work.polish);
-                }
-            }
-            let work = &mut self.work;
-            if last && work.barrier.restore() {
-                // Once more from the best iterate, which rounding may have thrown back since.
-                work.evaluations.evaluate(&*self.problem, query, &work.barrier.x);
-                until = 0.0;
-                continue;
-            }
-            if last {
-                work.polish.copy_from(&work.best);
-                work.evaluations.evaluate(&*self.problem, query, &work.polish.x);
-                work.evaluations
-                    .evaluate_usage(&*self.problem, query, &work.polish.x);
-                work.evaluations
-                    .evaluate_hessian(&*self.problem, query, &work.polish.x, &work.polish.dual);
-                work.polish.update_stationarity(&work.evaluations, query);
-                let residual = self.finish(query, solution);
-                return Status::NotConverged { iterations, residual };
-            }
-            work.evaluations.evaluate(&*self.problem, query, &work.barrier.x);
-            // Steps that converge fast may be past the next stages already.
-            let reached = work.barrier.product / work.barrier.start;
-            until = (until.min(reached) * NEXT_STAGE).max(LAST_STAGE);
-        }
+    /// # Errors
+    /// [`CoreError::WrongLength`] when a slice does not fit the problem.
+    pub fn jacobians(&mut self, query: Query<'_>, solution: SolutionRef<'_>) -> Result<Jacobians, CoreError> {
+        self.work.jacobians(&*self.problem, query, solution)
     }
 }
 
@@ -239,19 +87,25 @@ impl StepSolver for InteriorPoint {
         &*self.problem
     }
 
-    fn solve(&mut self, query: Query<'_>, mut solution: SolutionMut<'_>) -> Result<(), CoreError> {
-        check_query(query, &solution, self.problem.dimensions())?;
-        if let Some(status) = self.refuse(query) {
-            solution.action.copy_from_slice(self.problem.lower());
-            solution.duals.fill(0.0);
-            solution.lower_duals.fill(0.0);
-            solution.upper_duals.fill(0.0);
-            *solution.status = status;
-            return Ok(());
-        }
-        self.pin(query);
-        *solution.status = self.run(query, &mut solution);
-        Ok(())
+    fn solve(&mut self, query: Query<'_>, solution: SolutionMut<'_>) -> Result<(), CoreError> {
+        self.work.solve(&*self.problem, query, solution)
+    }
+}
+
+impl Differentiate for InteriorPoint {
+    fn pullback(
+        &mut self,
+        query: Query<'_>,
+        solution: SolutionRef<'_>,
+        upstream: &[f64],
+        gradient: GradientMut<'_>,
+    ) -> Result<Exactness, CoreError> {
+        self.work
+            .pullback(&*self.problem, query, solution, upstream, gradient)
+    }
+
+    fn fork(&self) -> Box<dyn Differentiate> {
+        Box::new(self.clone())
     }
 }
 
@@ -259,7 +113,7 @@ impl std::fmt::Debug for InteriorPoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("InteriorPoint")
             .field("problem", &self.problem.name())
-            .field("options", &self.options)
+            .field("options", &self.work.options)
             .finish_non_exhaustive()
     }
 }

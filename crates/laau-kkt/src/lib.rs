@@ -10,14 +10,18 @@ mod evaluations;
 mod feasible;
 pub mod gradcheck;
 mod interior_point;
+mod kkt;
 mod lengths;
 mod options;
 mod pin;
 mod polish;
+mod refine;
 mod settle;
+mod workspace;
 
 pub use closed_form::FairnessLayer;
 pub use differentiate::Jacobians;
 pub use error::Error;
 pub use interior_point::InteriorPoint;
+pub use kkt::Kkt;
 pub use options::{Kink, Options};

@@ -12,20 +12,6 @@ use crate::barrier::{Barrier, beyond_rounding};
 use crate::evaluations::Evaluations;
 use crate::options::Options;
 
-/// Newton steps before the guess counts as wrong.
-const STEPS: u32 = 12;
-/// Steps after which what rounding leaves of a usage is left alone: they would have settled otherwise.
-const PATIENT_STEPS: u32 = 6;
-/// A step this small, relative to the action, is the last one: the next would be its square.
-const LAST_STEP: f64 = 1e-8;
-/// A step that ends this near to a bound, relative to where it began, ends on it. Where the gradient vanishes with the
-/// distance (the sale of something worthless) no step of Newton's would ever get there.
-const ONTO_BOUND: f64 = 1e-10;
-/// A residual this small cannot be improved in double precision.
-const ROUNDING: f64 = 1e-15;
-/// What is added to a Hessian, relative to its scale, so that flat directions stay put.
-const RIDGE: f64 = 1e-13;
-
 /// A point on its active set, and memory for the steps.
 #[derive(Debug, Clone)]
 pub(crate) struct Polish {
@@ -78,17 +64,23 @@ impl Polish {
     ) -> bool {
         let (lower, upper) = (problem.lower(), problem.upper());
         self.steps = 0;
-        self.guess(evaluations, query, barrier, lower, upper);
+        self.guess(evaluations, query, barrier, (lower, upper), options);
         evaluations.evaluate(problem, query, &self.x);
         evaluations.evaluate_usage(problem, query, &self.x);
         self.update_stationarity(evaluations, query);
-        while self.steps < STEPS {
+        while self.steps < options.max_newton_steps {
             self.steps += 1;
             evaluations.evaluate_hessian(problem, query, &self.x, &self.dual);
             if !self.factorise(evaluations, system, query, lower, options) {
                 return false;
             }
-            let step = self.newton(evaluations, system, query, (lower, upper), &barrier.noise);
+            let step = self.newton(
+                evaluations,
+                system,
+                query,
+                (lower, upper),
+                (&barrier.noise, options),
+            );
             if !step.is_finite() {
                 return false;
             }
@@ -99,7 +91,10 @@ impl Polish {
             self.update_stationarity(evaluations, query);
             changed |= self.release_bounds(barrier, options);
             changed |= self.join_violated(evaluations, query, barrier, options);
-            if !changed && (step <= LAST_STEP || self.residual(evaluations, query) <= ROUNDING) {
+            if !changed
+                && (step <= options.last_newton_step
+                    || self.residual(evaluations, query) <= options.newton_rounding)
+            {
                 self.clean(evaluations, query, options);
                 return true;
             }
@@ -113,18 +108,31 @@ impl Polish {
         evaluations: &Evaluations,
         query: Query<'_>,
         barrier: &Barrier,
-        lower: &[f64],
-        upper: &[f64],
+        (lower, upper): (&[f64], &[f64]),
+        options: &Options,
     ) {
         let d = evaluations.d;
+        let mut any_held = false;
         for i in 0..d {
             let (u, v, z, y) = (barrier.u[i], barrier.v[i], barrier.z[i], barrier.y[i]);
             // What a slack is worth in units of its dual: how much the gradient changes over it.
             let scale = evaluations.gradient_scale(i, query.multiplier, &barrier.dual);
             let worth = evaluations.curvature(i) + scale / barrier.reach[i];
-            self.set.bounds[i] = if barrier.free[i] == 0.0 || z > worth * u {
+            let (low, high) = (z > worth * u, y > worth * v);
+            // The barrier alone holds an action far from a bound whose dual dwarfs the action's own gradient.
+            let terms =
+                evaluations.gradient[i].abs() + (evaluations.priced[i] - evaluations.gradient[i]).abs();
+            let dwarfs = |dual: f64, slack: f64| {
+                slack > options.centre_share * barrier.reach[i] && terms < options.centre_share * dual
+            };
+            let held = ((low && dwarfs(z, u)) || (high && dwarfs(y, v)))
+                && barrier.free[i] != 0.0
+                && !barrier.worthless();
+            any_held |= held;
+            self.dx[i] = if held { 0.0 } else { 1.0 };
+            self.set.bounds[i] = if barrier.free[i] == 0.0 || (low && !held) {
                 Bound::Lower
-            } else if y > worth * v {
+            } else if high && !held {
                 Bound::Upper
             } else {
                 Bound::Free
@@ -137,7 +145,13 @@ impl Polish {
         }
         self.set.budgets.clear();
         for m in 0..evaluations.m {
-            let active = barrier.live[m] && barrier.dual[m] * barrier.softness(evaluations, m) > barrier.s[m];
+            let mut active =
+                barrier.live[m] && barrier.dual[m] * barrier.softness(evaluations, m) > barrier.s[m];
+            if active && any_held {
+                // Nor does it hold a budget that only such actions use.
+                let jacobian = &evaluations.jacobian[m * d..][..d];
+                active = (0..d).any(|i| jacobian[i] * self.dx[i] != 0.0);
+            }
             self.dual[m] = if active { barrier.dual[m] } else { 0.0 };
             if active {
                 self.set.budgets.push(m);
@@ -154,7 +168,7 @@ impl Polish {
         lower: &[f64],
         options: &Options,
     ) -> bool {
-        self.update_ridge(evaluations, lower);
+        self.update_ridge(evaluations, lower, options);
         let mut strengthened = false;
         loop {
             match system.eliminate(
@@ -177,7 +191,7 @@ impl Polish {
                 Err(Failure::Hessian) if !strengthened => {
                     strengthened = true;
                     for ridge in &mut self.ridge {
-                        *ridge *= 1e6;
+                        *ridge *= options.ridge_growth;
                     }
                 }
                 Err(Failure::Hessian) => return false,
@@ -185,11 +199,11 @@ impl Polish {
         }
     }
 
-    fn update_ridge(&mut self, evaluations: &Evaluations, lower: &[f64]) {
+    fn update_ridge(&mut self, evaluations: &Evaluations, lower: &[f64], options: &Options) {
         for i in 0..evaluations.d {
             let size = self.x[i].abs() + (self.x[i] - lower[i]);
             let scale = self.scale[i] / size;
-            let ridge = RIDGE * scale.max(evaluations.curvature(i));
+            let ridge = options.ridge * scale.max(evaluations.curvature(i));
             self.ridge[i] = if ridge.is_finite() && ridge > 0.0 {
                 ridge
             } else {
@@ -208,7 +222,7 @@ impl Polish {
         lower: &[f64],
         options: &Options,
     ) -> bool {
-        self.update_ridge(evaluations, lower);
+        self.update_ridge(evaluations, lower, options);
         let ridge = Some(&self.ridge[..]);
         if system
             .eliminate(evaluations, &self.set, ridge, None, options.rank_tolerance)
@@ -256,14 +270,14 @@ impl Polish {
         system: &mut System,
         query: Query<'_>,
         (lower, upper): (&[f64], &[f64]),
-        noise: &[f64],
+        (noise, options): (&[f64], &Options),
     ) -> f64 {
         for i in 0..evaluations.d {
             self.dx[i] = -self.stationarity[i];
         }
         for m in 0..evaluations.m {
             self.d_dual[m] = query.available[m] - evaluations.usage[m];
-            if self.steps > PATIENT_STEPS {
+            if self.steps > options.exact_newton_steps {
                 self.d_dual[m] = -beyond_rounding(-self.d_dual[m], noise[m]);
             }
         }
@@ -274,9 +288,15 @@ impl Polish {
                 let (below, above) = (self.x[i] - lower[i], upper[i] - self.x[i]);
                 let size = self.x[i].abs() + below.abs();
                 self.x[i] += self.dx[i];
-                if self.x[i] - lower[i] < ONTO_BOUND * below {
+                // Not for ever: a budget may hold an action that near to its bound.
+                let onto = if self.steps > options.exact_newton_steps {
+                    0.0
+                } else {
+                    options.onto_bound
+                };
+                if self.x[i] - lower[i] < onto * below {
                     self.x[i] = lower[i];
-                } else if upper[i] - self.x[i] < ONTO_BOUND * above {
+                } else if upper[i] - self.x[i] < onto * above {
                     self.x[i] = upper[i];
                 }
                 let change = self.dx[i].abs() / size;

@@ -1,13 +1,10 @@
 //! From a point that may be the solution to an answer: payable, with all its duals, and with its residual.
 
-use laau_core::{Query, SolutionMut};
+use laau_core::{Query, SmoothProblem, SolutionMut};
 
 use crate::active_set::Bound;
 use crate::feasible::pull_in;
-use crate::interior_point::{InteriorPoint, Workspace};
-
-/// What an action could still gain is nothing below this share of the whole.
-const NEGLIGIBLE_GAIN: f64 = 1e-25;
+use crate::workspace::Workspace;
 
 /// What may be the solution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,10 +40,11 @@ pub(crate) const CANDIDATES: [Candidate; 6] = {
     ]
 };
 
-impl InteriorPoint {
+impl Workspace {
     /// Makes a candidate payable, prices the budgets that pin actions, and writes the solution; returns its residual.
     pub(crate) fn settle(
         &mut self,
+        problem: &dyn SmoothProblem,
         query: Query<'_>,
         candidate: Candidate,
         solution: &mut SolutionMut<'_>,
@@ -56,31 +54,29 @@ impl InteriorPoint {
             Candidate::Interior {
                 onto_bounds,
                 every_dual,
-            } => self.take_interior(query, onto_bounds, every_dual),
+            } => self.take_interior(problem, query, onto_bounds, every_dual),
             Candidate::LowerCorner => {
-                let polish = &mut self.work.polish;
+                let polish = &mut self.polish;
                 polish.set.bounds.fill(Bound::Lower);
                 polish.set.budgets.clear();
-                polish.x.copy_from_slice(self.problem.lower());
+                polish.x.copy_from_slice(problem.lower());
                 polish.dual.fill(0.0);
-                self.evaluate_candidate(query);
+                self.evaluate_candidate(problem, query);
             }
         }
-        let work = &mut self.work;
-        if pull_in(&*self.problem, &mut work.evaluations, query, &mut work.polish.x) {
-            work.evaluations.evaluate(&*self.problem, query, &work.polish.x);
-            work.polish.update_stationarity(&work.evaluations, query);
+        if pull_in(problem, &mut self.evaluations, query, &mut self.polish.x) {
+            self.evaluations.evaluate(problem, query, &self.polish.x);
+            self.polish.update_stationarity(&self.evaluations, query);
         }
-        if work.barrier.live.contains(&false) {
-            self.price_pinning_budgets(query);
+        if self.barrier.live.contains(&false) {
+            self.price_pinning_budgets(problem, query);
         }
-        let work = &mut self.work;
-        if !(candidate == Candidate::Polished && work.evaluations.structure.affine_usage) {
+        if !(candidate == Candidate::Polished && self.evaluations.structure.affine_usage) {
             // The curvature that the residual is measured by has other duals, or another point, in it.
-            work.evaluations
-                .evaluate_hessian(&*self.problem, query, &work.polish.x, &work.polish.dual);
+            self.evaluations
+                .evaluate_hessian(problem, query, &self.polish.x, &self.polish.dual);
         }
-        let residual = self.finish(query, solution);
+        let residual = self.finish(problem, query, solution);
         if residual <= self.options.tolerance {
             return residual;
         }
@@ -90,12 +86,12 @@ impl InteriorPoint {
             system,
             q: before,
             ..
-        } = &mut self.work;
+        } = self;
         before.copy_from_slice(&polish.dual);
-        if polish.reprice(evaluations, system, query, self.problem.lower(), &self.options) {
+        if polish.reprice(evaluations, system, query, problem.lower(), &self.options) {
             // The curvature that the residual is measured by is that of the duals it is measured at.
-            evaluations.evaluate_hessian(&*self.problem, query, &polish.x, &polish.dual);
-            let repriced = self.finish(query, solution);
+            evaluations.evaluate_hessian(problem, query, &polish.x, &polish.dual);
+            let repriced = self.finish(problem, query, solution);
             if repriced < residual {
                 return repriced;
             }
@@ -105,92 +101,103 @@ impl InteriorPoint {
             polish,
             q: before,
             ..
-        } = &mut self.work;
+        } = self;
         polish.dual.copy_from_slice(before);
         polish.update_stationarity(evaluations, query);
-        evaluations.evaluate_hessian(&*self.problem, query, &polish.x, &polish.dual);
-        self.finish(query, solution)
+        evaluations.evaluate_hessian(problem, query, &polish.x, &polish.dual);
+        self.finish(problem, query, solution)
     }
 
     /// Takes the interior point as it is where no active set has settled, with the duals of all budgets or of those that
     /// look active. Its products of slack and dual are as small as the last barrier, which is all that optimality asks for;
     /// but the dual of an inactive budget is all the gradient that an action without worth has.
-    fn take_interior(&mut self, query: Query<'_>, onto_bounds: bool, every_dual: bool) {
-        let work = &mut self.work;
-        let (lower, upper) = (self.problem.lower(), self.problem.upper());
+    fn take_interior(
+        &mut self,
+        problem: &dyn SmoothProblem,
+        query: Query<'_>,
+        onto_bounds: bool,
+        every_dual: bool,
+    ) {
+        let (lower, upper) = (problem.lower(), problem.upper());
         // The guess of what is active reads the derivatives at the interior point.
-        work.evaluations.evaluate(&*self.problem, query, &work.barrier.x);
-        work.evaluations
-            .evaluate_hessian(&*self.problem, query, &work.barrier.x, &work.barrier.dual);
-        work.polish
-            .guess(&work.evaluations, query, &work.barrier, lower, upper);
-        for i in 0..work.evaluations.d {
-            let x = work.barrier.x[i];
-            if work.barrier.free[i] != 0.0 && !(onto_bounds && work.polish.set.bounds[i] != Bound::Free) {
-                work.polish.x[i] = if x.is_finite() {
+        self.evaluations.evaluate(problem, query, &self.barrier.x);
+        self.evaluations
+            .evaluate_hessian(problem, query, &self.barrier.x, &self.barrier.dual);
+        self.polish.guess(
+            &self.evaluations,
+            query,
+            &self.barrier,
+            (lower, upper),
+            &self.options,
+        );
+        for i in 0..self.evaluations.d {
+            let x = self.barrier.x[i];
+            if self.barrier.free[i] != 0.0 && !(onto_bounds && self.polish.set.bounds[i] != Bound::Free) {
+                self.polish.x[i] = if x.is_finite() {
                     x.clamp(lower[i], upper[i])
                 } else {
                     lower[i]
                 };
             }
         }
-        for m in 0..work.evaluations.m {
-            let dual = work.barrier.dual[m];
-            let taken = every_dual || work.polish.dual[m] > 0.0;
-            work.polish.dual[m] = if taken && work.barrier.live[m] && dual.is_finite() {
+        for m in 0..self.evaluations.m {
+            let dual = self.barrier.dual[m];
+            let taken = every_dual || self.polish.dual[m] > 0.0;
+            self.polish.dual[m] = if taken && self.barrier.live[m] && dual.is_finite() {
                 dual
             } else {
                 0.0
             };
         }
-        self.evaluate_candidate(query);
+        self.evaluate_candidate(problem, query);
     }
 
     /// Gradients, usage and stationarity at the point that may be the solution.
-    fn evaluate_candidate(&mut self, query: Query<'_>) {
-        let work = &mut self.work;
-        work.evaluations.evaluate(&*self.problem, query, &work.polish.x);
-        work.evaluations
-            .evaluate_usage(&*self.problem, query, &work.polish.x);
-        work.polish.update_stationarity(&work.evaluations, query);
+    pub(crate) fn evaluate_candidate(&mut self, problem: &dyn SmoothProblem, query: Query<'_>) {
+        self.evaluations.evaluate(problem, query, &self.polish.x);
+        self.evaluations.evaluate_usage(problem, query, &self.polish.x);
+        self.polish.update_stationarity(&self.evaluations, query);
     }
 
     /// Assigns duals to the budgets that pin actions, large enough that no dual of a lower bound is negative.
-    fn price_pinning_budgets(&mut self, query: Query<'_>) {
-        let work = &mut self.work;
-        let d = work.evaluations.d;
-        let (lower, upper) = (self.problem.lower(), self.problem.upper());
-        for row in 0..work.evaluations.m {
-            if work.barrier.live[row] {
+    fn price_pinning_budgets(&mut self, problem: &dyn SmoothProblem, query: Query<'_>) {
+        let d = self.evaluations.d;
+        let (lower, upper) = (problem.lower(), problem.upper());
+        for row in 0..self.evaluations.m {
+            if self.barrier.live[row] {
                 continue;
             }
-            let jacobian = &work.evaluations.jacobian[row * d..][..d];
+            let jacobian = &self.evaluations.jacobian[row * d..][..d];
             let mut dual = 0.0_f64;
             for i in 0..d {
                 // A box without width needs no price to stay where it is.
-                let pinned = work.barrier.free[i] == 0.0 && lower[i] < upper[i];
+                let pinned = self.barrier.free[i] == 0.0 && lower[i] < upper[i];
                 if pinned && jacobian[i] > 0.0 {
-                    dual = dual.max(-work.polish.stationarity[i] / jacobian[i]);
+                    dual = dual.max(-self.polish.stationarity[i] / jacobian[i]);
                 }
             }
-            work.polish.dual[row] = dual;
-            work.polish.update_stationarity(&work.evaluations, query);
+            self.polish.dual[row] = dual;
+            self.polish.update_stationarity(&self.evaluations, query);
         }
     }
 
     /// Writes the duals of the box and returns the residual.
-    pub(crate) fn finish(&mut self, query: Query<'_>, solution: &mut SolutionMut<'_>) -> f64 {
-        let work = &mut self.work;
-        let (lower, upper) = (self.problem.lower(), self.problem.upper());
-        let (polish, gains, relative) = (&work.polish, &mut work.scratch, &mut work.p);
+    pub(crate) fn finish(
+        &mut self,
+        problem: &dyn SmoothProblem,
+        query: Query<'_>,
+        solution: &mut SolutionMut<'_>,
+    ) -> f64 {
+        let (lower, upper) = (problem.lower(), problem.upper());
+        let (polish, gains, relative) = (&self.polish, &mut self.scratch, &mut self.p);
         // What the solution could still gain, action by action, and the size of the terms of the priced cost.
         let (mut gain, mut worth) = (0.0, 0.0);
         gains.fill(0.0);
-        for i in 0..work.evaluations.d {
+        for i in 0..self.evaluations.d {
             let (x, r, scale) = (polish.x[i], polish.stationarity[i], polish.scale[i]);
             let size = x.abs() + (x - lower[i]);
             let zero =
-                self.options.active_tolerance * (scale + work.evaluations.curvature(i).abs() * x.abs());
+                self.options.active_tolerance * (scale + self.evaluations.curvature(i).abs() * x.abs());
             solution.action[i] = x;
             solution.lower_duals[i] = 0.0;
             solution.upper_duals[i] = 0.0;
@@ -201,7 +208,7 @@ impl InteriorPoint {
                 Bound::Lower if -r > zero && upper[i] <= lower[i] => solution.upper_duals[i] = -r,
                 _ => {}
             }
-            if r == 0.0 || work.barrier.free[i] == 0.0 {
+            if r == 0.0 || self.barrier.free[i] == 0.0 {
                 continue;
             }
             let room = if r > 0.0 { x - lower[i] } else { upper[i] - x };
@@ -209,7 +216,7 @@ impl InteriorPoint {
                 continue;
             }
             let (distance, force) = (r.abs() * room, r * r);
-            let curvature = work.evaluations.curvature(i).abs();
+            let curvature = self.evaluations.curvature(i).abs();
             gains[i] = if force < distance * curvature {
                 force / curvature
             } else {
@@ -221,18 +228,18 @@ impl InteriorPoint {
                 relative[i] = distance / (scale * size);
             }
         }
-        for m in 0..work.evaluations.m {
-            let (dual, remaining, used) = (polish.dual[m], query.available[m], work.evaluations.usage[m]);
+        for m in 0..self.evaluations.m {
+            let (dual, remaining, used) = (polish.dual[m], query.available[m], self.evaluations.usage[m]);
             solution.duals[m] = dual;
-            if dual > 0.0 && work.barrier.live[m] {
+            if dual > 0.0 && self.barrier.live[m] {
                 let rounding = 8.0 * f64::EPSILON * (remaining.abs() + used.abs());
                 gain += dual * (remaining - used - rounding).max(0.0);
             }
         }
         let mut residual = if gain > 0.0 { gain / worth } else { 0.0 };
-        for i in 0..work.evaluations.d {
+        for i in 0..self.evaluations.d {
             // A gradient that vanishes with the action stays as large as its terms down to the last digit. A NaN counts.
-            let negligible = gains[i] <= NEGLIGIBLE_GAIN * worth || relative[i] <= residual;
+            let negligible = gains[i] <= self.options.negligible_gain * worth || relative[i] <= residual;
             if !negligible {
                 residual = relative[i];
             }

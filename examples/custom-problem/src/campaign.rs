@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use laau_baselines::{AvgLtOptions, EqualOptions, OptOptions};
 use laau_core::{AutoDiff, Comparison, Episodes, Report, Sets, Task};
+use laau_kkt::Kkt;
 use laau_net::{Laau, Phase, Training};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -95,7 +96,7 @@ pub fn compare(sizes: Sizes, seed: u64) -> anyhow::Result<Report> {
     };
     // The two parts that were swapped: everything below would be the same with any other problem and solver.
     let problem = Arc::new(AutoDiff::new(AdPacing)?);
-    let task = Task::new(problem.clone(), Box::new(ClarabelLayer::new(problem)?));
+    let task = Task::new(problem.clone(), Box::new(Kkt::new(ClarabelLayer::new(problem)?)?));
     Ok(Comparison::new(&task, &sets)
         .with("opt", OptOptions::default())
         .with("equal", EqualOptions::default())

@@ -1,8 +1,6 @@
 #![doc = include_str!("../README.md")]
 
 mod campaign;
-mod differentiate;
-mod kkt;
 mod problem;
 mod solver;
 

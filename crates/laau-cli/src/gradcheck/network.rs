@@ -1,6 +1,6 @@
 //! The gradients of a model's weights against differences over whole episodes.
 
-use laau::core::{Episodes, Rollout, Task, Unrolled, rollout_all};
+use laau::core::{Episodes, Rollout, Slope, Task, Unrolled, central_differences, rollout_all};
 use laau::net::{EngineKind, Model};
 use rayon::prelude::*;
 
@@ -31,7 +31,7 @@ pub(super) fn check(
     let mut gradient = vec![0.0; model.parameters.len()];
     kind.build(&*task.solver, &model.spec, batch.len())?
         .loss_and_gradient(model, episodes, &batch, &mut gradient)?;
-    let differences: Vec<Difference> = (0..gradient.len())
+    let differences: Vec<Slope> = (0..gradient.len())
         .into_par_iter()
         .map(|weight| difference(model, weight, |model| loss(model, task, episodes)))
         .collect::<Result<_, Failure>>()?;
@@ -64,37 +64,17 @@ fn loss(model: &Model, task: &Task, episodes: &Episodes) -> Result<f64, Failure>
     Ok(-rollouts.iter().map(Rollout::utility).sum::<f64>() / rollouts.len() as f64)
 }
 
-/// A slope, and by how much it changes within the step beyond curvature.
-struct Difference {
-    slope: f64,
-    change: f64,
-}
-
-/// Central differences of two widths, extrapolated.
+/// The slope of the loss in one weight.
 fn difference(
     model: &Model,
     weight: usize,
     loss: impl Fn(&Model) -> Result<f64, Failure>,
-) -> Result<Difference, Failure> {
+) -> Result<Slope, Failure> {
     let at = model.parameters[weight];
     let mut moved = model.clone();
-    let mut value = |x: f64| {
+    let slopes = central_differences(at, STEP * at.abs().max(SMALLEST), &mut |x| {
         moved.parameters[weight] = x;
-        loss(&moved)
-    };
-    let middle = value(at)?;
-    let mut pair = |h: f64| -> Result<(f64, f64), Failure> {
-        let (up, down) = (at + h, at - h);
-        let (above, below) = (value(up)?, value(down)?);
-        let bend = (above - middle) / (up - at) - (middle - below) / (at - down);
-        Ok(((above - below) / (up - down), bend))
-    };
-    let h = STEP * at.abs().max(SMALLEST);
-    let (wide, wide_bend) = pair(h)?;
-    let (narrow, narrow_bend) = pair(0.5 * h)?;
-    Ok(Difference {
-        slope: (4.0 * narrow - wide) / 3.0,
-        // A smooth function bends twice as much in twice the step.
-        change: (wide_bend - 2.0 * narrow_bend).abs().max((wide - narrow).abs()),
-    })
+        Ok(vec![loss(&moved)?])
+    })?;
+    Ok(slopes[0])
 }

@@ -25,9 +25,12 @@ pub use problem::problem;
 pub use skipped::skipped;
 pub use solver::step_solver;
 
+use std::convert::Infallible;
+
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use crate::differences::central_differences;
 use crate::problem::{Dimensions, Problem};
 
 const SEED: u64 = 0x1aa0;
@@ -50,9 +53,7 @@ fn usage_of(problem: &dyn Problem, action: &[f64], context: &[f64]) -> Vec<f64> 
     usage
 }
 
-/// Central differences of a vector function in one variable, with the error of halving the step.
-///
-/// Gives the derivative of each output and how well it is known.
+/// The derivatives of a vector function in one variable, and how well each is known.
 fn central_difference(
     point: &mut [f64],
     index: usize,
@@ -60,22 +61,13 @@ fn central_difference(
     f: &mut dyn FnMut(&[f64]) -> Vec<f64>,
 ) -> Vec<(f64, f64)> {
     let origin = point[index];
-    let mut at = |offset: f64| {
-        point[index] = origin + offset;
-        let values = f(point);
-        point[index] = origin;
-        values
-    };
-    let wide = (at(step), at(-step));
-    let narrow = (at(0.5 * step), at(-0.5 * step));
-    (0..wide.0.len())
-        .map(|k| {
-            let coarse = (wide.0[k] - wide.1[k]) / (2.0 * step);
-            let fine = (narrow.0[k] - narrow.1[k]) / step;
-            // Richardson's extrapolation; the difference of the two bounds what is left.
-            ((4.0 * fine - coarse) / 3.0, (fine - coarse).abs())
-        })
-        .collect()
+    let slopes = central_differences(origin, step, &mut |x| {
+        point[index] = x;
+        Ok::<_, Infallible>(f(point))
+    });
+    point[index] = origin;
+    let Ok(slopes) = slopes;
+    slopes.iter().map(|slope| (slope.slope, slope.drift)).collect()
 }
 
 fn assert_dimensions(problem: &dyn Problem) -> Dimensions {

@@ -3,19 +3,12 @@
 use super::{Barrier, larger};
 use crate::dense::{Kind, dot};
 use crate::evaluations::Evaluations;
-
-/// A step aims to raise no product of slack and dual by more than this factor: Newton's evaluations of it would not hold.
-const MOST_GROWTH: f64 = 10.0;
-/// Nor to lower one below this share of itself and of the target.
-const MOST_DECAY: f64 = 0.1;
-
-/// What is added to the diagonal of the Schur complement, relative to it, until it can be factorised.
-const SCHUR_RIDGES: [f64; 3] = [0.0, 1e-14, 1e-10];
+use crate::options::Options;
 
 impl Barrier {
     /// Factorises `D` and `s/μ + J D⁻¹ Jᵀ`.
     #[inline]
-    pub(super) fn factorise(&mut self, evaluations: &Evaluations) -> bool {
+    pub(crate) fn factorise(&mut self, evaluations: &Evaluations) -> bool {
         let d = evaluations.d;
         let (u, v, z, y) = (&self.u[..d], &self.v[..d], &self.z[..d], &self.y[..d]);
         let (inverse_u, inverse_v) = (&mut self.inverse_u[..d], &mut self.inverse_v[..d]);
@@ -68,10 +61,12 @@ impl Barrier {
         }
         // Rows that depend on each other leave a pivot to rounding once their slacks vanish; a little of the diagonal
         // then decides between them.
-        SCHUR_RIDGES.into_iter().any(|ridge| {
-            self.fill_schur(evaluations, ridge);
-            self.schur.factorise(Kind::PositiveDefinite, 0.0).is_ok()
-        })
+        [0.0, self.options.schur_ridge, self.options.last_schur_ridge]
+            .into_iter()
+            .any(|ridge| {
+                self.fill_schur(evaluations, ridge);
+                self.schur.factorise(Kind::PositiveDefinite, 0.0).is_ok()
+            })
     }
 
     /// `s/μ + J D⁻¹ Jᵀ`, its diagonal raised by a share of itself.
@@ -147,7 +142,7 @@ impl Barrier {
             after += (self.s[row] + length * self.ds[row]) * (self.dual[row] + length * self.d_dual[row]);
         }
         let ratio = after / (self.products * self.product);
-        (ratio * ratio * ratio).clamp(1e-8, 1.0)
+        (ratio * ratio * ratio).clamp(self.options.min_centring, 1.0)
     }
 
     /// The step towards `τ = target`, with the second-order terms of the predictor, as far as it reached.
@@ -162,14 +157,19 @@ impl Barrier {
         for i in 0..d {
             // e/u and e/v; kept where dz and dy will stand.
             let (below, above) = (u[i] * z[i], v[i] * y[i]);
-            dz[i] = (aim(target, share * dx[i] * dz[i], below) - below) * inverse_u[i];
-            dy[i] = (aim(target, -share * dx[i] * dy[i], above) - above) * inverse_v[i];
+            dz[i] = (aim(&self.options, target, share * dx[i] * dz[i], below) - below) * inverse_u[i];
+            dy[i] = (aim(&self.options, target, -share * dx[i] * dy[i], above) - above) * inverse_v[i];
             right[i] = dz[i] - dy[i] - stationarity[i];
         }
         for row in 0..evaluations.m {
             self.slack_right[row] = if self.live[row] {
                 let product = self.s[row] * self.dual[row];
-                let aim = aim(target, share * self.ds[row] * self.d_dual[row], product);
+                let aim = aim(
+                    &self.options,
+                    target,
+                    share * self.ds[row] * self.d_dual[row],
+                    product,
+                );
                 aim / self.dual[row] + self.excess[row] - self.s[row]
             } else {
                 0.0
@@ -245,9 +245,9 @@ impl Barrier {
 
 /// What a product of slack and dual is to become: the target, less the predictor's second-order term, within reason.
 #[inline]
-fn aim(target: f64, second_order: f64, product: f64) -> f64 {
-    let least = MOST_DECAY * if target < product { target } else { product };
-    let most = MOST_GROWTH * product;
+fn aim(options: &Options, target: f64, second_order: f64, product: f64) -> f64 {
+    let least = options.max_decay * if target < product { target } else { product };
+    let most = options.max_growth * product;
     let aim = larger(target - second_order, least);
     if aim < most { aim } else { most }
 }

@@ -2,9 +2,6 @@
 
 use super::Barrier;
 
-/// Iterates are kept from this relative barrier and residual on.
-const LATE: f64 = 1e-8;
-
 /// A copy of an iterate.
 #[derive(Debug, Clone)]
 pub(super) struct Kept {
@@ -36,7 +33,7 @@ impl Barrier {
     #[inline]
     pub(super) fn keep_the_best(&mut self) {
         let merit = (self.product / self.start).max(self.residual);
-        if merit <= LATE && merit < self.kept.merit {
+        if merit <= self.options.keep_at && merit < self.kept.merit {
             self.kept.merit = merit;
             self.kept.product = self.product;
             self.kept.residual = self.residual;

@@ -26,26 +26,12 @@ use laau_core::{Query, SmoothProblem};
 
 use crate::dense::{Dense, dot};
 use crate::evaluations::Evaluations;
-
-/// How far a step goes towards the nearest constraint.
-const TO_THE_BOUNDARY: f64 = 0.995;
-/// A relative residual of the first condition that rounding alone can leave.
-const ROUNDING: f64 = 1e-14;
-/// No product of slack and dual falls below this share of their mean.
-const LEAST_PRODUCT: f64 = 0.05;
-
-/// The barrier stays where it is once it is below this share of where a stage ends, until the residual has followed.
-const AHEAD: f64 = 1e-3;
-/// Steps that the barrier stays, at most, in one query.
-const MOST_HELD: u32 = 20;
-/// A slack is all but gone below this share of what it was at the start.
-const GONE: f64 = 1e-6;
-/// A relative residual above this is not one that rounding left.
-const LAGGING: f64 = 1e-9;
+use crate::options::Options;
 
 /// The iterate, and memory for its steps.
 #[derive(Debug, Clone)]
 pub(crate) struct Barrier {
+    options: Options,
     pub(crate) x: Vec<f64>,
     /// `x − lower`, `upper − x`, and the slacks of the budgets.
     pub(crate) u: Vec<f64>,
@@ -98,9 +84,10 @@ pub(crate) struct Barrier {
 }
 
 impl Barrier {
-    pub(crate) fn new(d: usize, m: usize, diagonal: bool) -> Self {
+    pub(crate) fn new(d: usize, m: usize, diagonal: bool, options: Options) -> Self {
         let (of_d, of_m) = (|| vec![0.0; d], || vec![0.0; m]);
         Self {
+            options,
             x: of_d(),
             u: of_d(),
             v: of_d(),
@@ -156,7 +143,10 @@ impl Barrier {
         while self.iterations < max_iterations {
             self.update_residual(evaluations);
             let done = match centre {
-                None => self.product <= until * self.start && self.residual <= until.max(ROUNDING),
+                None => {
+                    self.product <= until * self.start
+                        && self.residual <= until.max(self.options.rounding_residual)
+                }
                 Some(target) => self.off_centre(target) <= until && self.residual <= until,
             };
             if done || !(self.residual.is_finite() && self.product > 0.0) {
@@ -177,7 +167,7 @@ impl Barrier {
                 None => (self.target(reach, until), (1.0 / reach).min(1.0)),
             };
             let reach = self.correct(evaluations, target, reached);
-            let length = (TO_THE_BOUNDARY / reach).min(1.0);
+            let length = (self.options.boundary_fraction / reach).min(1.0);
             if !self.step(problem, evaluations, query, length) {
                 break;
             }
@@ -187,7 +177,7 @@ impl Barrier {
     /// The barrier that a step aims at.
     #[inline]
     fn target(&mut self, reach: f64, until: f64) -> f64 {
-        if self.held < MOST_HELD && self.ahead(until) {
+        if self.held < self.options.max_held && self.ahead(until) {
             self.held += 1;
             return self.product;
         }
@@ -198,9 +188,9 @@ impl Barrier {
     /// met yet. Where a cost bends sharply its residual falls step by step, and slacks that have no digits left by then
     /// would be the end of it.
     fn ahead(&self, until: f64) -> bool {
-        let gone = |row: usize| self.live[row] && self.s[row] <= GONE * self.room[row];
-        self.product <= AHEAD * until * self.start
-            && self.residual > until.max(LAGGING)
+        let gone = |row: usize| self.live[row] && self.s[row] <= self.options.vanished_slack * self.room[row];
+        self.product <= self.options.hold_at * until * self.start
+            && self.residual > until.max(self.options.hold_residual)
             && (0..self.s.len()).any(gone)
     }
 
@@ -212,6 +202,11 @@ impl Barrier {
             &evaluations.jacobian[row * d..][..d],
             &self.solved[row * d..][..d],
         )
+    }
+
+    /// Whether nothing is worth anything, so that there is no barrier to follow.
+    pub(crate) fn worthless(&self) -> bool {
+        self.start <= f64::MIN_POSITIVE.sqrt()
     }
 
     /// The largest relative distance of a product from the target.
@@ -261,7 +256,7 @@ impl Barrier {
     #[inline]
     fn recentre(&mut self) {
         let d = self.x.len();
-        let least = LEAST_PRODUCT * self.product;
+        let least = self.options.min_product * self.product;
         let (u, v, z, y) = (&self.u[..d], &self.v[..d], &mut self.z[..d], &mut self.y[..d]);
         let mut behind = false;
         for i in 0..d {
@@ -275,7 +270,7 @@ impl Barrier {
         }
         for row in 0..self.s.len() {
             if self.live[row] && self.s[row] * self.dual[row] < least {
-                if self.s[row] < GONE * self.room[row] {
+                if self.s[row] < self.options.vanished_slack * self.room[row] {
                     // The budget is active: its dual has found its place in the first condition, its slack gives way.
                     let slack = least / self.dual[row];
                     self.excess[row] += slack - self.s[row];
@@ -325,7 +320,7 @@ impl Barrier {
                 break;
             }
             length *= 0.5;
-            if length < 1e-12 {
+            if length < self.options.min_step {
                 return false;
             }
         }

@@ -5,18 +5,6 @@ use laau_core::{Query, SmoothProblem};
 use super::Barrier;
 use crate::evaluations::Evaluations;
 
-/// Share of the way to the budgets at which the iteration starts.
-const START: f64 = 0.5;
-/// Share of every slack that the start leaves.
-const KEPT: f64 = 0.1;
-/// What a start that is not inside is cut by, for the actions that use at least this share of the most that one uses.
-const CUT: f64 = 0.25;
-const OF_THE_MOST: f64 = 0.1;
-/// Rounding counts for no more than this share of a slack.
-const NOISE_OF_ROOM: f64 = 0.1;
-/// Cuts before the start is taken as it is: a hundred decades for each of several actions.
-const MOST_CUTS: usize = 1000;
-
 impl Barrier {
     /// Chooses a strictly interior start; `slack` is `b − g(lower + raise)`, and the evaluations hold `∇g` at the lower corner.
     ///
@@ -46,7 +34,7 @@ impl Barrier {
                 }
             }
         }
-        self.u.fill(START);
+        self.u.fill(self.options.start_share);
         for row in 0..m {
             if !self.live[row] {
                 continue;
@@ -56,7 +44,7 @@ impl Barrier {
             for i in 0..d {
                 most += self.free[i] * jacobian[i].max(0.0) * self.reach[i];
             }
-            let share = START * slack[row] / most;
+            let share = self.options.start_share * slack[row] / most;
             for i in 0..d {
                 if jacobian[i] > 0.0 && share < self.u[i] {
                     self.u[i] = share;
@@ -103,7 +91,7 @@ impl Barrier {
         self.room.copy_from_slice(&self.s);
         for row in 0..m {
             let noise = 4.0 * f64::EPSILON * query.available[row].abs();
-            self.noise[row] = noise.min(NOISE_OF_ROOM * self.room[row]);
+            self.noise[row] = noise.min(self.options.noise_share * self.room[row]);
         }
         let count = self.products.max(1.0);
         self.product = (work / count).max(f64::MIN_POSITIVE.sqrt());
@@ -138,7 +126,7 @@ impl Barrier {
     ) {
         let (d, m) = (evaluations.d, evaluations.m);
         let lower = &problem.lower()[..d];
-        for _ in 0..MOST_CUTS {
+        for _ in 0..self.options.max_start_cuts {
             for i in 0..d {
                 self.x[i] = lower[i] + self.free[i] * self.u[i];
             }
@@ -147,7 +135,9 @@ impl Barrier {
             }
             evaluations.evaluate_usage(problem, query, &self.x);
             // A NaN is not inside.
-            let inside = |row: usize| query.available[row] - evaluations.usage[row] >= KEPT * slack[row];
+            let inside = |row: usize| {
+                query.available[row] - evaluations.usage[row] >= self.options.start_slack * slack[row]
+            };
             let Some(row) = (0..m).find(|&row| self.live[row] && !inside(row)) else {
                 return;
             };
@@ -157,8 +147,8 @@ impl Barrier {
             let most = (0..d).fold(0.0_f64, |most, i| most.max(gain(i, &self.u)));
             for i in 0..d {
                 // Without a derivative, all of them.
-                if gain(i, &self.u) >= OF_THE_MOST * most {
-                    self.u[i] = self.raise[i] + CUT * (self.u[i] - self.raise[i]);
+                if gain(i, &self.u) >= self.options.start_cut_share * most {
+                    self.u[i] = self.raise[i] + self.options.start_cut * (self.u[i] - self.raise[i]);
                 }
             }
         }

@@ -342,11 +342,11 @@ mod tests {
             .pullback_batch(queries, &batch, &[1.0], &mut gradients)
             .unwrap();
         assert_eq!(gradients.multipliers, single.multipliers);
-        assert_eq!(gradients.available, single.remaining);
+        assert_eq!(gradients.available, single.available);
         assert_eq!(gradients.contexts, single.contexts);
         assert_eq!(gradients.exactness[0], exactness);
         // As a formula, alone and as one of several rows side by side.
-        let expected = [solutions.actions()[0], single.multipliers[0], single.remaining[0]];
+        let expected = [solutions.actions()[0], single.multipliers[0], single.available[0]];
         let many = ([c; 33], [multiplier; 33], [remaining; 33]);
         let rows = Queries {
             contexts: &many.0,
@@ -363,7 +363,7 @@ mod tests {
         assert_eq!(layer.exactness(query), Ok(exactness));
         (
             solutions.actions()[0],
-            [single.multipliers[0], single.remaining[0], single.contexts[0]],
+            [single.multipliers[0], single.available[0], single.contexts[0]],
             exactness,
         )
     }

@@ -1,5 +1,7 @@
 //! One derivative by differences.
 
+use laau_core::central_differences;
+
 use super::GradcheckOptions;
 
 /// What differences say.
@@ -68,23 +70,12 @@ pub(super) fn difference(
     }
 }
 
+/// The slope, how much it changes within the step beyond curvature, and the value.
 type Estimate = Option<(f64, f64, f64)>;
 
-/// The slope by central differences, how much it changes within the step beyond curvature, and the value.
 fn central(at: f64, h: f64, function: &mut dyn FnMut(f64) -> Option<f64>) -> Estimate {
-    // The steps that were really taken, after rounding.
-    let (far_up, far_down, up, down) = (at + h, at - h, at + 0.5 * h, at - 0.5 * h);
-    let value = function(at)?;
-    let (f_far_up, f_far_down) = (function(far_up)?, function(far_down)?);
-    let (f_up, f_down) = (function(up)?, function(down)?);
-    let wide = (f_far_up - f_far_down) / (far_up - far_down);
-    let narrow = (f_up - f_down) / (up - down);
-    let bend = |above: f64, below: f64, x_above: f64, x_below: f64| {
-        (above - value) / (x_above - at) - (value - below) / (at - x_below)
-    };
-    let change = bend(f_far_up, f_far_down, far_up, far_down) - 2.0 * bend(f_up, f_down, up, down);
-    let drift = wide - narrow;
-    Some(((4.0 * narrow - wide) / 3.0, change.abs().max(drift.abs()), value))
+    let slopes = central_differences(at, h, &mut |x| function(x).map(|value| vec![value]).ok_or(())).ok()?;
+    Some((slopes[0].slope, slopes[0].change, slopes[0].value))
 }
 
 /// The same from the right-hand side alone.

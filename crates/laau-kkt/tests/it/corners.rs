@@ -253,7 +253,7 @@ impl Falling {
         let query = Query {
             context,
             multiplier: &vec![0.0; remaining.len()],
-            available,
+            available: remaining,
         };
         let action = answer(&mut layer, query).0;
         let mut usage = vec![0.0; remaining.len()];

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use laau_core::problems::LogUtility;
+use laau_core::problems::{LogUtility, VmAllocation};
 use laau_core::{
     AutoDiff, Differentiate, Dimensions, Exactness, Gradients, Number, ProblemFunctions, Query, SolutionRef,
     Solutions, Status, StepSolver, Structure,
@@ -401,7 +401,10 @@ fn an_action_that_its_budget_holds_has_no_derivative_of_its_own() {
     let mut solver =
         InteriorPoint::new(Arc::new(AutoDiff::new(problem).unwrap()), Options::default()).unwrap();
     let dimensions = solver.problem().dimensions();
-    let (mut solutions, mut gradients) = (Solutions::new(dimensions, 1), Gradients::new(dimensions, 1));
+    let (mut solutions, mut gradients) = (
+        Solutions::new(dimensions, 1),
+        Gradients::with_contexts(dimensions, 1),
+    );
     // All that the lower corner uses; the first action can go to where it uses as much again.
     let query = Query {
         context: &[1e8, 4e-10],
@@ -424,4 +427,78 @@ fn an_action_that_its_budget_holds_has_no_derivative_of_its_own() {
         );
         assert!(gradients.contexts[0].abs() < 1e-6, "{:?}", gradients.contexts);
     }
+}
+
+#[test]
+fn an_action_that_weighs_1e_60_of_another_is_solved_all_the_same() {
+    // The first resource has no share, so that it stays at its lower bound; the second is worth next to nothing there.
+    let problem = VmAllocation::new(8.0, vec![5.0, 6.0], vec![45.0, 1e9]).unwrap();
+    let mut solver = InteriorPoint::new(Arc::new(problem), Options::default()).unwrap();
+    let dimensions = solver.problem().dimensions();
+    let (mut solutions, mut gradients) = (
+        Solutions::new(dimensions, 1),
+        Gradients::with_contexts(dimensions, 1),
+    );
+    for (price, available, expected) in [
+        (1.25e-67, 6.5e8, (85.0_f64 / 1.25e-67).powf(0.125)),
+        (0.0, 6.5e8, 6.5e8),
+    ] {
+        let query = Query {
+            context: &[85.0, 0.0, 1.0],
+            multiplier: &[0.35, price],
+            available: &[44.0, available],
+        };
+        solver.solve(query, solutions.row_mut(0)).unwrap();
+        let row = solutions.row(0);
+        assert!(row.status.is_solved() && row.action[0] == 5.0, "{row:?}");
+        assert!((row.action[1] / expected - 1.0).abs() < 1e-9, "{row:?}");
+        let exactness = solver
+            .pullback(query, row, &[1.0, 1.0], gradients.row_mut(0))
+            .unwrap();
+        assert_eq!(exactness, Exactness::Exact);
+        // x = (w/λ)^(1/8), or the budget.
+        let (in_weight, in_budget) = if price > 0.0 {
+            (expected / (8.0 * 85.0), 0.0)
+        } else {
+            (0.0, 1.0)
+        };
+        assert!(
+            (gradients.contexts[0] - in_weight).abs() <= 1e-6 * in_weight,
+            "{gradients:?}"
+        );
+        assert!((gradients.available[1] - in_budget).abs() < 1e-9, "{gradients:?}");
+    }
+}
+
+#[test]
+fn a_budget_that_ends_just_above_the_lower_corner_is_settled_on() {
+    let matrix = vec![0.1, 1.0, 0.0, 0.0, 0.0, 1.0];
+    let problem = LogUtility::new(3, 2, matrix, 0.1, 1.0).unwrap();
+    let mut solver = InteriorPoint::new(Arc::new(problem), Options::default()).unwrap();
+    let dimensions = solver.problem().dimensions();
+    let (mut solutions, mut gradients) = (Solutions::new(dimensions, 1), Gradients::new(dimensions, 1));
+    let query = Query {
+        context: &[0.01, 1.0, 1.0],
+        multiplier: &[0.25, 0.1],
+        available: &[1.408, 0.1 + 4.4e-13],
+    };
+    solver.solve(query, solutions.row_mut(0)).unwrap();
+    let row = solutions.row(0);
+    // The first budget is not active, and not the least dual is left of it.
+    assert_eq!(row.duals[0], 0.0, "{row:?}");
+    assert!(
+        matches!(row.status, Status::Solved { iterations, .. } if iterations < 20),
+        "{row:?}"
+    );
+    let exactness = solver
+        .pullback(query, row, &[1.0, 1.0, 1.0], gradients.row_mut(0))
+        .unwrap();
+    assert_eq!(exactness, Exactness::Exact);
+    // x_1 = c_1 / (0.1 λ_1), while the second is at its upper bound and the budget holds the third.
+    let expected = -0.01 / (0.1 * 0.25 * 0.25);
+    assert!(
+        (gradients.multipliers[0] / expected - 1.0).abs() < 1e-9,
+        "{gradients:?}"
+    );
+    assert_eq!(gradients.available[0], 0.0);
 }

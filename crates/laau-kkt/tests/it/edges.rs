@@ -173,7 +173,7 @@ fn smoothed_jacobians_are_those_of_the_central_path() {
         ];
         let rows = [
             jacobians.multiplier[action],
-            jacobians.remaining[action],
+            jacobians.available[action],
             jacobians.context[2 * action],
             jacobians.context[2 * action + 1],
         ];
@@ -192,7 +192,7 @@ fn smoothed_jacobians_are_those_of_the_central_path() {
     }
     assert!(worst < 1e-6, "{worst}");
     // They are neither side's: a one-sided derivative is zero in the price or in the budget.
-    assert!(jacobians.remaining.iter().all(|slope| *slope > 0.05));
+    assert!(jacobians.available.iter().all(|slope| *slope > 0.05));
     assert!(jacobians.multiplier.iter().all(|slope| *slope < -0.05));
 }
 
@@ -363,7 +363,7 @@ fn bad_queries_are_named_and_the_action_is_the_lower_corner() {
     check([1.0, -2.0], 0.1, 4.0, "invalid context[1]: -2");
     check([1.0, 1.0], -0.1, 4.0, "invalid multiplier[0]: -0.1");
     check([1.0, 1.0], f64::INFINITY, 4.0, "invalid multiplier[0]: inf");
-    check([1.0, 1.0], 0.1, f64::NAN, "invalid remaining[0]: NaN");
+    check([1.0, 1.0], 0.1, f64::NAN, "invalid available[0]: NaN");
     check(
         [1.0, 1.0],
         0.1,
@@ -430,7 +430,7 @@ fn one_bad_row_leaves_the_others_bit_identical() {
         let queries = Queries {
             contexts,
             multipliers: &multipliers,
-            available,
+            available: remaining,
         };
         let mut solutions = Solutions::new(dimensions, rows);
         let mut gradients = Gradients::with_contexts(dimensions, rows);
@@ -461,8 +461,8 @@ fn one_bad_row_leaves_the_others_bit_identical() {
                 good_gradients.multipliers[range.clone()]
             );
             assert_eq!(
-                spoilt_gradients.remaining[range.clone()],
-                good_gradients.remaining[range]
+                spoilt_gradients.available[range.clone()],
+                good_gradients.available[range]
             );
         }
     }

@@ -9,6 +9,7 @@ mod degenerate;
 mod edges;
 mod episodes;
 mod episodes_of_problems;
+mod foreign;
 mod gradients;
 mod problems;
 mod random_instances;

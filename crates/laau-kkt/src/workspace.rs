@@ -1,0 +1,185 @@
+//! What solvers and differentiation write to, and the solver itself.
+
+use laau_core::{
+    Dimensions, Error as CoreError, Input, Query, SmoothProblem, SolutionMut, Status, check_query,
+    infeasible, invalid_input, validate_problem,
+};
+
+use crate::active_set::System;
+use crate::barrier::Barrier;
+use crate::error::Error;
+use crate::evaluations::Evaluations;
+use crate::options::Options;
+use crate::polish::Polish;
+use crate::settle::CANDIDATES;
+
+/// The options, and everything that solving, refining and differentiating a query write to.
+///
+/// The problem is an argument of every method: an [`crate::InteriorPoint`] owns it, a [`crate::Kkt`] asks its solver.
+#[derive(Clone)]
+pub(crate) struct Workspace {
+    pub(crate) options: Options,
+    pub(crate) evaluations: Evaluations,
+    pub(crate) barrier: Barrier,
+    pub(crate) polish: Polish,
+    /// The best solution so far of a query that is hard to solve.
+    best: Polish,
+    pub(crate) system: System,
+    pub(crate) slack: Vec<f64>,
+    /// Used-up budgets whose usage falls in some action.
+    pub(crate) falling: Vec<bool>,
+    pub(crate) scratch: Vec<f64>,
+    pub(crate) p: Vec<f64>,
+    pub(crate) q: Vec<f64>,
+    pub(crate) mixed: Vec<f64>,
+}
+
+impl Workspace {
+    /// Memory for the queries of a problem.
+    pub(crate) fn new(problem: &dyn SmoothProblem, options: Options) -> Result<Self, Error> {
+        options.check()?;
+        validate_problem(problem)?;
+        let Dimensions {
+            actions: d,
+            budgets: m,
+            context,
+        } = problem.dimensions();
+        let evaluations = Evaluations::new(problem);
+        let diagonal = evaluations.structure.diagonal_hessian;
+        Ok(Self {
+            options,
+            evaluations,
+            barrier: Barrier::new(d, m, diagonal, options),
+            polish: Polish::new(d, m),
+            best: Polish::new(d, m),
+            system: System::new(d, m, diagonal),
+            slack: vec![0.0; m],
+            falling: vec![false; m],
+            scratch: vec![0.0; d],
+            p: vec![0.0; d],
+            q: vec![0.0; m],
+            mixed: vec![0.0; context * d.max(m)],
+        })
+    }
+
+    /// Solves a query from nothing.
+    pub(crate) fn solve(
+        &mut self,
+        problem: &dyn SmoothProblem,
+        query: Query<'_>,
+        mut solution: SolutionMut<'_>,
+    ) -> Result<(), CoreError> {
+        check_query(query, &solution, problem.dimensions())?;
+        if let Some(status) = self.refuse(problem, query) {
+            solution.action.copy_from_slice(problem.lower());
+            solution.duals.fill(0.0);
+            solution.lower_duals.fill(0.0);
+            solution.upper_duals.fill(0.0);
+            *solution.status = status;
+            return Ok(());
+        }
+        self.pin(problem, query);
+        *solution.status = self.run(problem, query, &mut solution);
+        Ok(())
+    }
+
+    /// How many of the candidates there are: the lower corner is one only where nothing is worth anything. Elsewhere it would
+    /// pass for actions that weigh next to nothing beside others, and have optima of their own.
+    fn candidates(&self) -> usize {
+        CANDIDATES.len() - usize::from(!self.barrier.worthless())
+    }
+
+    /// What keeps a query from being solved at all.
+    fn refuse(&mut self, problem: &dyn SmoothProblem, query: Query<'_>) -> Option<Status> {
+        if let Some(status) = invalid_input(query) {
+            return Some(status);
+        }
+        if let Err(error) = problem.check_context(query.context) {
+            let index = match error {
+                CoreError::Negative { index, .. }
+                | CoreError::NotFinite { index, .. }
+                | CoreError::OutsideDomain { index, .. } => index,
+                _ => 0,
+            };
+            return Some(Status::Invalid {
+                input: Input::Context,
+                index,
+                value: query.context.get(index).copied().unwrap_or(f64::NAN),
+            });
+        }
+        infeasible(problem, query, &mut self.evaluations.usage)
+    }
+
+    /// Runs the stages until one gives a solution within the tolerance.
+    ///
+    /// Where the active set does not settle (more constraints meet in a point than it takes to hold it), the interior point
+    /// is the solution as soon as it is close enough. The best that was seen is the answer when the steps run out.
+    fn run(
+        &mut self,
+        problem: &dyn SmoothProblem,
+        query: Query<'_>,
+        solution: &mut SolutionMut<'_>,
+    ) -> Status {
+        self.barrier
+            .begin(problem, &mut self.evaluations, query, &self.slack);
+        let mut until = self.options.polish_at;
+        let mut polishing = 0;
+        let mut best = f64::INFINITY;
+        loop {
+            let limit = match until {
+                0.0 => 0,
+                _ => self.options.max_iterations.saturating_sub(polishing),
+            };
+            self.barrier
+                .advance(problem, &mut self.evaluations, query, until, limit, None);
+            let Self {
+                options,
+                evaluations,
+                system,
+                polish,
+                barrier,
+                ..
+            } = self;
+            let settled = polish.run(problem, evaluations, system, query, barrier, options);
+            polishing += polish.steps;
+            let iterations = barrier.iterations + polishing;
+            let last = until <= self.options.last_stage || iterations >= self.options.max_iterations;
+            let (first, end) = (usize::from(!settled), self.candidates());
+            let candidates = match (settled, until <= self.options.interior_at || last) {
+                (_, true) => &CANDIDATES[first..end],
+                (true, false) => &CANDIDATES[..1],
+                (false, false) => &[],
+            };
+            for &candidate in candidates {
+                let residual = self.settle(problem, query, candidate, solution);
+                if residual <= self.options.tolerance {
+                    return Status::Solved { iterations, residual };
+                }
+                if residual < best || best == f64::INFINITY {
+                    best = residual;
+                    self.best.copy_from(&self.polish);
+                }
+            }
+            if last && self.barrier.restore() {
+                // Once more from the best iterate, which rounding may have thrown back since.
+                self.evaluations.evaluate(problem, query, &self.barrier.x);
+                until = 0.0;
+                continue;
+            }
+            if last {
+                self.polish.copy_from(&self.best);
+                self.evaluations.evaluate(problem, query, &self.polish.x);
+                self.evaluations.evaluate_usage(problem, query, &self.polish.x);
+                self.evaluations
+                    .evaluate_hessian(problem, query, &self.polish.x, &self.polish.dual);
+                self.polish.update_stationarity(&self.evaluations, query);
+                let residual = self.finish(problem, query, solution);
+                return Status::NotConverged { iterations, residual };
+            }
+            self.evaluations.evaluate(problem, query, &self.barrier.x);
+            // Steps that converge fast may be past the next stages already.
+            let reached = self.barrier.product / self.barrier.start;
+            until = (until.min(reached) * self.options.stage_factor).max(self.options.last_stage);
+        }
+    }
+}
