@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use laau_baselines::{
-    AvgLtOptions, CeOptions, CrPursuitOptions, DpOptions, DualDescentOptions, EqualOptions, Fitted, Mirror,
-    Phase, RlOptions, Task,
+    AvgLtOptions, CeOptions, CrPursuitOptions, DpOptions, DualDescentOptions, EqualOptions, Mirror, Phase,
+    RlOptions,
 };
 use laau_benches::{fairness_episodes, log_utility, log_utility_episodes, sweep};
 use laau_core::problems::WeightedFairness;
-use laau_core::{Episodes, Error, Nearest, rollout};
+use laau_core::{Episodes, Error, Fit, FitSets, Fitted, Nearest, Player, Task, rollout};
 use laau_kkt::{FairnessLayer, InteriorPoint, Options};
 
 /// Every policy that applies to the task.
@@ -28,81 +28,22 @@ fn policies(task: &Task, train: &Episodes) -> Vec<Fitted> {
         most_episodes: 20,
         ..DualDescentOptions::new(mirror)
     };
-    let fits: [Result<Fitted, Error>; 8] = [
-        EqualOptions::default().fit(
-            task,
-            FitSets {
-                train,
-                validation: train,
-            },
-            0,
-            &mut (),
-        ),
-        AvgLtOptions::default().fit(
-            task,
-            FitSets {
-                train,
-                validation: train,
-            },
-            0,
-            &mut (),
-        ),
-        descent(Mirror::Euclidean).fit(
-            task,
-            FitSets {
-                train,
-                validation: train,
-            },
-            0,
-            &mut (),
-        ),
-        descent(Mirror::Entropic).fit(
-            task,
-            FitSets {
-                train,
-                validation: train,
-            },
-            0,
-            &mut (),
-        ),
-        CrPursuitOptions::default().fit(
-            task,
-            FitSets {
-                train,
-                validation: train,
-            },
-            0,
-            &mut (),
-        ),
-        CeOptions::default().fit(
-            task,
-            FitSets {
-                train,
-                validation: train,
-            },
-            0,
-            &mut (),
-        ),
-        DpOptions::default().fit(
-            task,
-            FitSets {
-                train,
-                validation: train,
-            },
-            0,
-            &mut (),
-        ),
-        rl.fit(
-            task,
-            FitSets {
-                train,
-                validation: train,
-            },
-            0,
-            &mut (),
-        ),
+    let fits: [Box<dyn Fit>; 8] = [
+        Box::new(EqualOptions::default()),
+        Box::new(AvgLtOptions::default()),
+        Box::new(descent(Mirror::Euclidean)),
+        Box::new(descent(Mirror::Entropic)),
+        Box::new(CrPursuitOptions::default()),
+        Box::new(CeOptions::default()),
+        Box::new(DpOptions::default()),
+        Box::new(rl),
     ];
-    fits.into_iter()
+    let sets = FitSets {
+        train,
+        validation: train,
+    };
+    fits.iter()
+        .map(|fit| fit.fit(task, sets, 0, &mut ()))
         .filter(|fit| !matches!(fit, Err(Error::NotApplicable { .. })))
         .collect::<Result<_, _>>()
         .expect("valid options and episodes")
@@ -111,11 +52,13 @@ fn policies(task: &Task, train: &Episodes) -> Vec<Fitted> {
 fn measure(criterion: &mut Criterion, name: &str, sizes: &str, task: &Task, train: &Episodes) {
     let horizon = train.horizon();
     for fitted in policies(task, train) {
-        let policy = &*fitted.policy;
+        let Player::Online(policy) = &fitted.player else {
+            continue;
+        };
         let mut group = criterion.benchmark_group(format!("policy/{name}/{}", policy.name()));
         group.throughput(Throughput::Elements(horizon as u64));
         group.bench_function(format!("{sizes}N={horizon}"), |bencher| {
-            bencher.iter(|| rollout(&*task.problem, policy, black_box(&train.get(0))).expect("playable"));
+            bencher.iter(|| rollout(&*task.problem, &**policy, black_box(&train.get(0))).expect("playable"));
         });
         group.finish();
     }

@@ -15,7 +15,9 @@ use laau_benches::{
     paper_model, play, vm_episodes,
 };
 use laau_core::problems::{VmAllocation, WeightedFairness};
-use laau_core::{Differentiate, Gradients, Ledger, Solutions, StepSolver, Unrolled, episode_gradient};
+use laau_core::{
+    Differentiate, Gradients, Hindsight as _, Ledger, Solutions, StepSolver, Unrolled, episode_gradient,
+};
 use laau_kkt::{FairnessLayer, InteriorPoint, Options};
 use laau_net::{Engine, FusedEngine, Optimiser, OptimiserState};
 

@@ -7,7 +7,6 @@ use crate::compare::CompareArgs;
 use crate::data::{GenerateArgs, ImportArgs, InspectArgs};
 use crate::decide::DecideArgs;
 use crate::experiment::ExperimentArgs;
-use crate::gradcheck::GradcheckArgs;
 use crate::learn::LearnArgs;
 use crate::train::TrainArgs;
 
@@ -42,8 +41,6 @@ pub(crate) enum Command {
     Compare(CompareArgs),
     /// Decides an episode step by step: contexts on standard input, actions on standard output
     Decide(DecideArgs),
-    /// Checks all gradients by finite differences
-    Gradcheck(GradcheckArgs),
     /// Runs one experiment of the paper and writes its tables
     Experiment(ExperimentArgs),
     /// Prints the configuration

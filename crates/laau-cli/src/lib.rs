@@ -7,7 +7,6 @@ mod data;
 mod decide;
 mod experiment;
 mod failure;
-mod gradcheck;
 mod interrupt;
 mod learn;
 mod output;
@@ -45,7 +44,6 @@ fn execute(command: &Command) -> Result<(), Failure> {
         Command::Learn(arguments) => learn::run(arguments),
         Command::Compare(arguments) => compare::run(arguments),
         Command::Decide(arguments) => decide::run(arguments),
-        Command::Gradcheck(arguments) => gradcheck::run(arguments),
         Command::Experiment(arguments) => experiment::run(arguments),
         Command::Config { .. } => output::print(config::default_text()?),
         Command::Completions { shell } => {

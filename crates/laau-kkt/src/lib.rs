@@ -8,7 +8,6 @@ mod differentiate;
 mod error;
 mod evaluations;
 mod feasible;
-pub mod gradcheck;
 mod interior_point;
 mod kkt;
 mod lengths;

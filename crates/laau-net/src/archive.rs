@@ -218,6 +218,9 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Error> {
 }
 
 /// Writes a file as a whole or not at all: beside its place first, then moved there.
+///
+/// # Errors
+/// [`Error::Io`].
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let beside = name_beside(path)?;
     let write = || {

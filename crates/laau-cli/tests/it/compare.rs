@@ -1,4 +1,4 @@
-//! `laau compare` and `laau gradcheck`.
+//! `laau compare`.
 
 use std::fmt::Write as _;
 
@@ -353,78 +353,6 @@ fn a_report_that_cannot_be_written_leaves_nothing() {
     assert_eq!(run.status, Some(2));
 }
 
-#[test]
-fn gradients_of_every_problem_are_right() {
-    let bench = Bench::new();
-    for problem in [
-        "weighted-fairness",
-        "log-utility",
-        "vm-allocation",
-        "wireless",
-        "trading",
-        "power",
-    ] {
-        let out = bench.stdout(
-            &format!("gradcheck --problem {problem} --points 5 --format json"),
-            "",
-        );
-        let found: Value = serde_json::from_str(&out).unwrap();
-        let gradients = found["gradients"].as_array().unwrap();
-        assert_eq!(gradients.len(), 3);
-        for gradient in gradients {
-            assert!(
-                gradient["compared"].as_u64().unwrap() >= 5,
-                "{problem}: {gradient}"
-            );
-            assert!(
-                gradient["worst"]["relative_error"].as_f64().unwrap() < 1e-5,
-                "{problem}: {gradient}"
-            );
-        }
-    }
-}
-
-#[test]
-fn gradients_of_a_model_are_checked_in_both_engines() {
-    let bench = bench();
-    let train =
-        "train --train sets/train.parquet --validation sets/validation.parquet --quiet --phases 2:0.01";
-    for (name, rest) in [("plain", "--hidden 4"), ("plus", "--hidden 4 --form residual")] {
-        bench.stdout(&format!("{train} {rest} -o {name}.safetensors"), "");
-        let out = bench.stdout(&format!("gradcheck --model {name}.safetensors --points 3"), "");
-        let rows: Vec<&str> = out.lines().collect();
-        assert_eq!(rows.len(), 6, "{out}");
-        assert!(
-            rows[4].starts_with("weights, fused engine ") && rows[5].starts_with("weights, candle engine ")
-        );
-    }
-    // A tolerance that no difference can meet shows what happens when a gradient is off.
-    let run = bench.run(
-        "gradcheck --model plain.safetensors --points 3 --tolerance 1e-18",
-        "",
-    );
-    assert_eq!(run.status, Some(1));
-    assert_eq!(run.stdout.lines().count(), 6);
-    assert!(
-        run.stderr.starts_with("error: problem derivatives: ")
-            && run.stderr.contains(" is off by ")
-            && run.stderr.contains(", more than the tolerance of 1e-18\nhint: "),
-        "{}",
-        run.stderr
-    );
-    bench.check_failure(
-        "gradcheck --model plain.safetensors --problem trading",
-        "",
-        "error: the model is for problem `weighted-fairness` (1 actions, 1 budgets, context of 1), not for \
-         `trading` (1 actions, 1 budgets, context of 1)\nhint: name the model's problem: --problem weighted-fairness\n",
-    );
-    bench.check_failure(
-        "gradcheck --tolerance 0",
-        "",
-        "error: expected a positive number for --tolerance, found 0\nhint: for example --tolerance 1e-5\n",
-    );
-}
-
 #[cfg(target_os = "linux")]
 #[test]
 fn an_output_on_a_full_disk_is_told() {
@@ -433,7 +361,6 @@ fn an_output_on_a_full_disk_is_told() {
         format!("{COMPARE} --quiet --policies equal"),
         "learn --episodes sets/test.parquet".to_owned(),
         "learn --episodes sets/test.parquet --format json".to_owned(),
-        "gradcheck --points 1".to_owned(),
     ] {
         let words: Vec<&str> = arguments.split_whitespace().collect();
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();

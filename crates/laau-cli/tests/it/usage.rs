@@ -2,7 +2,7 @@
 
 use crate::support::{Bench, command};
 
-const COMMANDS: [&str; 11] = [
+const COMMANDS: [&str; 10] = [
     "generate",
     "import",
     "inspect",
@@ -10,7 +10,6 @@ const COMMANDS: [&str; 11] = [
     "learn",
     "compare",
     "decide",
-    "gradcheck",
     "experiment",
     "config",
     "completions",

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::gradcheck::{GradcheckOptions, check_episode};
 use laau_core::problems::{LogUtility, WeightedFairness};
 use laau_core::{Differentiate, Episode, Problem, Query, Solutions, StepSolver, episode_gradient};
-use laau_kkt::gradcheck::{GradcheckOptions, check_episode};
 use laau_kkt::{FairnessLayer, InteriorPoint, Options};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

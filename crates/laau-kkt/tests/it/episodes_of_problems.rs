@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::gradcheck::{GradcheckOptions, check_episode};
 use laau_core::problems::{PowerProvisioning, Trading, VmAllocation, Wireless};
 use laau_core::{Dimensions, Episode, Query, SmoothProblem, Solutions, StepSolver};
-use laau_kkt::gradcheck::{GradcheckOptions, check_episode};
 use laau_kkt::{InteriorPoint, Options};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

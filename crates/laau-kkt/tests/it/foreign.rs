@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use crate::gradcheck::{GradcheckOptions, check_layer};
 use laau_core::{
     Differentiate, Error, Exactness, Gradients, Inexact, Projection, Query, SmoothProblem, SolutionMut,
     Solutions, Status, StepSolver, check_query, conformance, infeasible, invalid_input,
 };
-use laau_kkt::gradcheck::{GradcheckOptions, check_layer};
 use laau_kkt::{InteriorPoint, Kink, Kkt, Options};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

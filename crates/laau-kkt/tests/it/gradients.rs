@@ -1,7 +1,7 @@
 //! Pullbacks, Jacobians and problem derivatives against differences.
 
+use crate::gradcheck::{GradcheckOptions, check_layer, check_problem};
 use laau_core::{Differentiate, Exactness, Gradients, Solutions, StepSolver};
-use laau_kkt::gradcheck::{GradcheckOptions, check_layer, check_problem};
 use laau_kkt::{InteriorPoint, Options};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -10,6 +10,7 @@ mod edges;
 mod episodes;
 mod episodes_of_problems;
 mod foreign;
+mod gradcheck;
 mod gradients;
 mod problems;
 mod random_instances;

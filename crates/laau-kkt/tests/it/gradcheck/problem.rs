@@ -4,12 +4,12 @@ use laau_core::{Dimensions, SmoothProblem};
 
 use super::numeric::Point;
 use super::{Gradcheck, GradcheckOptions};
-use crate::error::Error;
-use crate::lengths::expect_length;
+use laau_core::expect_length;
+use laau_kkt::Error;
 
 /// A method of [`SmoothProblem`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Derivative {
+pub(crate) enum Derivative {
     /// `cost_gradient`.
     CostGradient,
     /// `usage_jacobian`.
@@ -28,13 +28,13 @@ pub enum Derivative {
 
 /// An entry of a derivative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ProblemPlace {
+pub(crate) struct ProblemPlace {
     /// The method.
-    pub derivative: Derivative,
+    pub(crate) derivative: Derivative,
     /// The row; 0 for a vector.
-    pub row: usize,
+    pub(crate) row: usize,
     /// The column.
-    pub column: usize,
+    pub(crate) column: usize,
 }
 
 /// Compares every derivative of a problem at one point with differences: first derivatives with those of cost and usage,
@@ -44,7 +44,7 @@ pub struct ProblemPlace {
 ///
 /// # Errors
 /// [`Error::Core`] for wrong sizes.
-pub fn check_problem(
+pub(crate) fn check_problem(
     problem: &dyn SmoothProblem,
     action: &[f64],
     context: &[f64],

@@ -10,9 +10,9 @@ mod layer;
 mod numeric;
 mod problem;
 
-pub use episode::{EpisodePlace, check_episode};
-pub use layer::{LayerPlace, check_layer};
-pub use problem::{Derivative, ProblemPlace, check_problem};
+pub(crate) use episode::check_episode;
+pub(crate) use layer::check_layer;
+pub(crate) use problem::check_problem;
 
 use laau_core::GradientCounts;
 use numeric::{Difference, Point, difference};
@@ -26,16 +26,16 @@ use numeric::{Difference, Point, difference};
 /// | `kink` | 1e-6 | relative change of the slope within a step that makes a kink |
 /// | `floor` | 2e-4 | derivatives below this share of value/input count as this large in relative errors: a solver's rounding of 1e-14, divided by the step, is a millionth of it |
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct GradcheckOptions {
+pub(crate) struct GradcheckOptions {
     /// Step, relative to the size of the input.
-    pub step: f64,
+    pub(crate) step: f64,
     /// Inputs smaller than this share of the largest of their kind (prices, budgets, actions, context) are stepped as if
     /// they were this large; where all are zero, as if the largest were 1.
-    pub smallest: f64,
+    pub(crate) smallest: f64,
     /// Relative change of the slope within a step that makes a kink.
-    pub kink: f64,
+    pub(crate) kink: f64,
     /// Derivatives below this share of value over input count as this large in relative errors.
-    pub floor: f64,
+    pub(crate) floor: f64,
 }
 
 impl Default for GradcheckOptions {
@@ -51,30 +51,30 @@ impl Default for GradcheckOptions {
 
 /// The outcome of a check; `P` says where a derivative stands.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Gradcheck<P> {
+pub(crate) struct Gradcheck<P> {
     /// Derivatives that were compared.
-    pub checked: usize,
+    pub(crate) checked: usize,
     /// Derivatives that were not, since the function has a kink within the step.
-    pub kinks: Vec<P>,
+    pub(crate) kinks: Vec<P>,
     /// Derivatives that were not, since the function could not be evaluated within the step.
-    pub unsolved: Vec<P>,
+    pub(crate) unsolved: Vec<P>,
     /// How many of the layer's gradients behind the derivatives were exact; none for a problem's own derivatives.
-    pub gradients: GradientCounts,
+    pub(crate) gradients: GradientCounts,
     /// The largest relative error, if anything was compared.
-    pub worst: Option<Mismatch<P>>,
+    pub(crate) worst: Option<Mismatch<P>>,
 }
 
 /// One derivative against its difference.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Mismatch<P> {
+pub(crate) struct Mismatch<P> {
     /// Which derivative.
-    pub place: P,
+    pub(crate) place: P,
     /// The derivative that was checked.
-    pub derivative: f64,
+    pub(crate) derivative: f64,
     /// The difference.
-    pub difference: f64,
+    pub(crate) difference: f64,
     /// Their distance relative to the larger of them (or the floor).
-    pub relative_error: f64,
+    pub(crate) relative_error: f64,
 }
 
 impl<P: Copy> Gradcheck<P> {
@@ -90,7 +90,7 @@ impl<P: Copy> Gradcheck<P> {
 
     /// The largest relative error, 0 if nothing was compared.
     #[must_use]
-    pub fn worst_error(&self) -> f64 {
+    pub(crate) fn worst_error(&self) -> f64 {
         self.worst.as_ref().map_or(0.0, |worst| worst.relative_error)
     }
 

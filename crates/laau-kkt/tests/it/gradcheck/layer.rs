@@ -4,16 +4,16 @@ use laau_core::{Differentiate, Gradients, Input, Queries, Query, Solutions};
 
 use super::numeric::Point;
 use super::{Gradcheck, GradcheckOptions};
-use crate::error::Error;
-use crate::lengths::expect_length;
+use laau_core::expect_length;
+use laau_kkt::Error;
 
 /// A derivative of a layer: in which input, at which position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LayerPlace {
+pub(crate) struct LayerPlace {
     /// The input.
-    pub input: Input,
+    pub(crate) input: Input,
     /// The position in it.
-    pub index: usize,
+    pub(crate) index: usize,
 }
 
 /// Compares a pullback of `upstream` in all inputs of a query with differences of `upstreamᵀ x`.
@@ -34,7 +34,7 @@ pub struct LayerPlace {
 ///
 /// # Errors
 /// [`Error::Core`] for wrong sizes, [`Error::NotSolved`] when the query itself is not solved.
-pub fn check_layer(
+pub(crate) fn check_layer(
     layer: &mut dyn Differentiate,
     query: Query<'_>,
     upstream: &[f64],

@@ -4,11 +4,11 @@ use laau_core::{Differentiate, Episode, episode_gradient};
 
 use super::numeric::Point;
 use super::{Gradcheck, GradcheckOptions};
-use crate::error::Error;
+use laau_kkt::Error;
 
 /// A derivative of an episode's cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EpisodePlace {
+pub(crate) enum EpisodePlace {
     /// In the price of a budget at a step.
     Multiplier {
         /// The step, from 0.
@@ -27,7 +27,7 @@ pub enum EpisodePlace {
 ///
 /// # Errors
 /// [`Error::Core`] when sizes do not fit or a step is not solved.
-pub fn check_episode(
+pub(crate) fn check_episode(
     layer: &mut dyn Differentiate,
     episode: &Episode<'_>,
     multipliers: &[f64],
