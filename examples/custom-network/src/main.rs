@@ -2,19 +2,14 @@
 #![expect(clippy::print_stdout, reason = "an example prints what it found")]
 
 use std::path::Path;
-use std::sync::Arc;
 
-use laau_baselines::OptOptions;
-use laau_core::problems::WeightedFairness;
-use laau_core::{Comparison, Episode, EpisodeRun, Episodes, Policy, Sets, Task, Unfitted, Unrolled};
-use laau_kkt::FairnessLayer;
-use laau_net::candle_engine::candle_core::{Result as TensorResult, Tensor};
-use laau_net::candle_engine::candle_nn::rnn::{GRU, GRUConfig, GRUState, RNN, gru};
-use laau_net::candle_engine::candle_nn::{Linear, Module, linear};
-use laau_net::candle_engine::{ContextView, PriceNetwork, StepView};
-use laau_net::{Laau, Training, load_model_with, save_model};
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
+use laau::core::{Episode, Unrolled};
+use laau::net::candle_engine::candle_core::{Result as TensorResult, Tensor};
+use laau::net::candle_engine::candle_nn::rnn::{GRU, GRUConfig, GRUState, RNN, gru};
+use laau::net::candle_engine::candle_nn::{Linear, Module, linear};
+use laau::net::candle_engine::{ContextView, PriceNetwork, StepView};
+use laau::net::{load_model_with, save_model};
+use laau::prelude::*;
 
 const HORIZON: usize = 20;
 const HIDDEN: usize = 8;
@@ -42,34 +37,17 @@ impl PriceNetwork for Recurrent {
     }
 }
 
-/// Consecutive readings of one machine each, around its own level; 12.5 to spend per step.
-fn readings(rng: &mut ChaCha8Rng, count: usize) -> anyhow::Result<Episodes> {
-    let mut contexts = Vec::with_capacity(count * HORIZON);
-    for _ in 0..count {
-        let level: f64 = rng.random_range(0.05..0.8);
-        let mut reading = level;
-        for _ in 0..HORIZON {
-            reading += 0.3 * (level - reading) + rng.random_range(-0.15..0.15);
-            reading = reading.clamp(0.01, 1.0);
-            contexts.push(reading);
-        }
-    }
-    let budgets = vec![12.5 * HORIZON as f64; count];
-    Ok(Episodes::new(HORIZON, 1, 1, contexts, budgets)?)
-}
-
 fn main() -> anyhow::Result<()> {
     let small = std::env::args().any(|argument| argument == "--small");
     let (count, epochs) = if small { (40, 2) } else { (1000, 20) };
-    let mut rng = ChaCha8Rng::seed_from_u64(1);
-    let sets = Sets {
-        train: readings(&mut rng, count)?,
-        validation: readings(&mut rng, count / 4)?,
-        test: readings(&mut rng, count / 2)?,
+    // Consecutive readings of one machine each: what it did before says what it will do.
+    let split = Split {
+        train: count,
+        validation: count / 4,
+        test: count / 2,
     };
-    let problem = WeightedFairness::paper();
-    let layer = Box::new(FairnessLayer::new(problem.clone()));
-    let task = Task::new(Arc::new(problem), layer);
+    let sets = Workload::default().generate_split(split, &GenerateOptions::default())?;
+    let task = laau::task(WeightedFairness::paper())?;
 
     // The network is swapped here; everything else is as for the paper's MLP.
     let mut training = Training::paper();
@@ -104,7 +82,7 @@ fn main() -> anyhow::Result<()> {
 }
 
 /// In service, contexts come one at a time, and what is decided is paid.
-fn serve(policy: &dyn Policy, task: &Task, episode: &Episode<'_>) -> Result<f64, laau_core::Error> {
+fn serve(policy: &dyn Policy, task: &Task, episode: &Episode<'_>) -> Result<f64, Error> {
     let mut run = EpisodeRun::new(&*task.problem, HORIZON, episode.budgets())?;
     let (mut agent, mut action) = (policy.begin(), [0.0]);
     for index in 0..HORIZON {
