@@ -1,7 +1,7 @@
 //! `cargo xtask lines`: the lines of code of every package, against a limit.
 //!
 //! A line counts if it holds a token: blanks, comments and doc comments do not, and neither do items under `#[cfg(test)]`
-//! and folders named `tests`. The lexer is that of `proc-macro2`, so comments within strings, nested block comments and
+//! and folders named `tests`, `benches` or `examples`. The lexer is that of `proc-macro2`, so comments within strings, nested block comments and
 //! strings over several lines are what the compiler takes them for.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +22,11 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     for path in crate::tidy::tracked_files(root)? {
         let mut folders = path.iter().filter_map(|part| part.to_str());
         let first = folders.next().unwrap_or_default();
-        let is_test = path.iter().any(|part| part == "tests");
+        let is_test = path.iter().any(|part| {
+            ["tests", "benches", "examples"]
+                .iter()
+                .any(|folder| part == *folder)
+        });
         if !PACKAGES.contains(&first) || is_test || path.extension().is_none_or(|ending| ending != "rs") {
             continue;
         }

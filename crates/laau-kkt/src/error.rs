@@ -1,6 +1,6 @@
 //! The errors of this crate.
 
-/// What can be wrong when a solver is made or a check is run.
+/// Errors of constructing a solver or running a check.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

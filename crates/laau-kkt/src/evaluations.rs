@@ -46,7 +46,7 @@ impl Evaluations {
         }
     }
 
-    /// `∇g`, which for affine usage then stands for the whole query.
+    /// `∇g`, which for affine usage holds for the whole query.
     pub(crate) fn begin(&mut self, problem: &dyn SmoothProblem, query: Query<'_>, x: &[f64]) {
         self.evaluate_jacobian(problem, query, x);
     }

@@ -8,8 +8,8 @@ use crate::evaluations::Evaluations;
 ///
 /// A budget that is exceeded by `e` is met by the smallest step, relative to how far each action is above its lower bound:
 /// an action that is a million times smaller than another gives nothing of the rounding of the larger one. The step may
-/// round to zero; it doubles until usage changes. If that leads nowhere the action is drawn towards the lower corner,
-/// which fits. Returns whether anything moved; the evaluations then holds the usage of the result.
+/// round to zero; it doubles until usage changes. If that fails, the action moves towards the lower corner, which fits.
+/// Returns whether anything moved; the evaluations then hold the usage of the result.
 pub(crate) fn pull_in(
     problem: &dyn SmoothProblem,
     evaluations: &mut Evaluations,

@@ -63,7 +63,7 @@ impl InteriorPoint {
     /// # Errors
     /// [`Error::InvalidOption`], or [`Error::Core`] for a problem with inconsistent sizes or box.
     pub fn new(problem: Arc<dyn SmoothProblem>, options: Options) -> Result<Self, Error> {
-        let work = Workspace::new(&*problem, options)?;
+        let work = Workspace::new(&*problem, &options)?;
         Ok(Self { problem, work })
     }
 

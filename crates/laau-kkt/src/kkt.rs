@@ -74,7 +74,7 @@ impl<S: StepSolver + Clone> Kkt<S> {
     /// # Errors
     /// [`Error::InvalidOption`], or [`Error::Core`] for a problem with inconsistent sizes or box.
     pub fn with_options(solver: S, options: Options) -> Result<Self, Error> {
-        let work = Workspace::new(solver.problem(), options)?;
+        let work = Workspace::new(solver.problem(), &options)?;
         Ok(Self { solver, work })
     }
 

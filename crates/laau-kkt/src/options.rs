@@ -34,7 +34,8 @@ macro_rules! options {
             pub(crate) fn check(&self) -> Result<(), Error> {
                 $(
                     let found = f64::from(self.$name);
-                    if !fits!($range, found) {
+                    let fits = fits!($range, found);
+                    if !fits {
                         return Err(Error::InvalidOption {
                             option: stringify!($name),
                             expected: range!($range),

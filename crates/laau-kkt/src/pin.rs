@@ -1,4 +1,4 @@
-//! Queries without an interior at the lower corner: which actions a used-up budget pins, and which can rise all the same.
+//! Queries without an interior at the lower corner: which actions an exhausted budget pins, and which can still rise.
 
 use laau_core::{Query, SmoothProblem};
 
@@ -46,8 +46,8 @@ impl Workspace {
         (0..d).any(|i| jacobian[i] < 0.0 && self.barrier.free[i] != 0.0)
     }
 
-    /// Whether usage starts flat in some action that may move, and rises later: a slack of the last digits is then far from
-    /// nothing, since what `x²` may use is the square of what `x` may rise to.
+    /// Whether usage starts flat in some action that may move, and rises later. Even a slack of a few roundings then leaves
+    /// room: `x²` uses only the square of what `x` rises to.
     fn starts_flat(&mut self, problem: &dyn SmoothProblem, query: Query<'_>, row: usize) -> bool {
         let d = self.evaluations.d;
         if self.evaluations.structure.affine_usage {

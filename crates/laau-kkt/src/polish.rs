@@ -212,8 +212,8 @@ impl Polish {
         }
     }
 
-    /// Fits the duals to a point that was moved by rounding and stays where it is now: where an action uses next to nothing
-    /// of a budget, the last digits of that budget are many of its own. The evaluations hold the derivatives.
+    /// Fits the duals to a fixed point, for instance one that the pull-in has moved: where an action uses little of a
+    /// budget, the last digits of the budget are leading digits of the action. The evaluations hold the derivatives.
     pub(crate) fn reprice(
         &mut self,
         evaluations: &Evaluations,

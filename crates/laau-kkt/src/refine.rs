@@ -19,9 +19,9 @@ impl Workspace {
         query: Query<'_>,
         mut solution: SolutionMut<'_>,
     ) {
-        let iterations = match *solution.status {
-            Status::Solved { iterations, .. } | Status::NotConverged { iterations, .. } => iterations,
-            _ => return,
+        let (Status::Solved { iterations, .. } | Status::NotConverged { iterations, .. }) = *solution.status
+        else {
+            return;
         };
         self.evaluations.evaluate_usage(problem, query, problem.lower());
         self.pin(problem, query);

@@ -1,4 +1,4 @@
-//! From a point that may be the solution to an answer: payable, with all its duals, and with its residual.
+//! Turns a candidate into an answer: payable, with all duals and its residual.
 
 use laau_core::{Query, SmoothProblem, SolutionMut};
 
@@ -6,7 +6,7 @@ use crate::active_set::Bound;
 use crate::feasible::pull_in;
 use crate::workspace::Workspace;
 
-/// What may be the solution.
+/// A point that may be the solution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Candidate {
     /// The point on the active set that has settled.
@@ -18,11 +18,12 @@ pub(crate) enum Candidate {
         /// All of its duals are taken, not only those of budgets that look active.
         every_dual: bool,
     },
-    /// The lower corner, without duals: where nothing is worth anything there is no barrier to follow.
+    /// The lower corner, without duals, for problems in which every cost is zero: there is no barrier to follow.
     LowerCorner,
 }
 
-/// What may be the solution, in this order: an action a hair off a bound that holds it would have a derivative.
+/// The candidates in the order in which they are tried. Points on their bounds come first: an action just off an active
+/// bound would have a derivative.
 pub(crate) const CANDIDATES: [Candidate; 6] = {
     const fn interior(onto_bounds: bool, every_dual: bool) -> Candidate {
         Candidate::Interior {
@@ -108,9 +109,9 @@ impl Workspace {
         self.finish(problem, query, solution)
     }
 
-    /// Takes the interior point as it is where no active set has settled, with the duals of all budgets or of those that
-    /// look active. Its products of slack and dual are as small as the last barrier, which is all that optimality asks for;
-    /// but the dual of an inactive budget is all the gradient that an action without worth has.
+    /// Uses the interior point itself where no active set has settled, with the duals of all budgets or of those that look
+    /// active. Its products of slack and dual are as small as the last barrier, which is enough for optimality; all duals
+    /// are needed where the dual of an inactive budget is the only gradient an action has.
     fn take_interior(
         &mut self,
         problem: &dyn SmoothProblem,

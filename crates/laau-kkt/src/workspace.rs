@@ -36,7 +36,7 @@ pub(crate) struct Workspace {
 
 impl Workspace {
     /// Memory for the queries of a problem.
-    pub(crate) fn new(problem: &dyn SmoothProblem, options: Options) -> Result<Self, Error> {
+    pub(crate) fn new(problem: &dyn SmoothProblem, options: &Options) -> Result<Self, Error> {
         options.check()?;
         validate_problem(problem)?;
         let Dimensions {
@@ -47,7 +47,7 @@ impl Workspace {
         let evaluations = Evaluations::new(problem);
         let diagonal = evaluations.structure.diagonal_hessian;
         Ok(Self {
-            options,
+            options: *options,
             evaluations,
             barrier: Barrier::new(d, m, diagonal, options),
             polish: Polish::new(d, m),
@@ -83,8 +83,8 @@ impl Workspace {
         Ok(())
     }
 
-    /// How many of the candidates there are: the lower corner is one only where nothing is worth anything. Elsewhere it would
-    /// pass for actions that weigh next to nothing beside others, and have optima of their own.
+    /// The number of candidates. The lower corner is one only where every cost is zero; elsewhere it would be accepted for
+    /// actions whose cost is negligible beside that of others.
     fn candidates(&self) -> usize {
         CANDIDATES.len() - usize::from(!self.barrier.worthless())
     }
@@ -112,8 +112,8 @@ impl Workspace {
 
     /// Runs the stages until one gives a solution within the tolerance.
     ///
-    /// Where the active set does not settle (more constraints meet in a point than it takes to hold it), the interior point
-    /// is the solution as soon as it is close enough. The best that was seen is the answer when the steps run out.
+    /// Where the active set does not settle (at a degenerate vertex), the interior point is the solution as soon as it is
+    /// close enough. When the steps run out, the best point seen is the answer.
     fn run(
         &mut self,
         problem: &dyn SmoothProblem,
@@ -161,7 +161,7 @@ impl Workspace {
                 }
             }
             if last && self.barrier.restore() {
-                // Once more from the best iterate, which rounding may have thrown back since.
+                // Once more from the best iterate: rounding may have made later ones worse.
                 self.evaluations.evaluate(problem, query, &self.barrier.x);
                 until = 0.0;
                 continue;

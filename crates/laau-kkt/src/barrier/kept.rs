@@ -1,4 +1,4 @@
-//! The best iterate so far: where constraints nearly depend on each other, rounding throws late iterates back.
+//! The best iterate so far: where constraints are nearly dependent, rounding can make late iterates worse.
 
 use super::Barrier;
 

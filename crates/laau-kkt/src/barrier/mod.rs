@@ -15,7 +15,7 @@
 //!
 //! where `r_d` and `r_p` are the residuals of the first two conditions and `e_z, e_y, e_s` those of the products. With a
 //! diagonal Hessian only the `M × M` matrix is factorised; otherwise `D` is, too. The start has `r_p = 0`, and for affine
-//! usage it stays so; the slacks of curved budgets are free of `b − g(x)` lest they choke the steps. `u`, `v` and `s` are
+//! usage it stays so; the slacks of curved budgets are not tied to `b − g(x)`, which would force tiny steps. `u`, `v` and `s` are
 //! updated themselves, not recomputed as differences, so that they keep their digits as they vanish.
 
 mod direction;
@@ -84,10 +84,10 @@ pub(crate) struct Barrier {
 }
 
 impl Barrier {
-    pub(crate) fn new(d: usize, m: usize, diagonal: bool, options: Options) -> Self {
+    pub(crate) fn new(d: usize, m: usize, diagonal: bool, options: &Options) -> Self {
         let (of_d, of_m) = (|| vec![0.0; d], || vec![0.0; m]);
         Self {
-            options,
+            options: *options,
             x: of_d(),
             u: of_d(),
             v: of_d(),
@@ -184,9 +184,8 @@ impl Barrier {
         self.centring(reach) * self.product
     }
 
-    /// Whether the barrier is far below where a stage ends, and some slack all but gone, while the first condition is not
-    /// met yet. Where a cost bends sharply its residual falls step by step, and slacks that have no digits left by then
-    /// would be the end of it.
+    /// Whether the barrier is far below where a stage ends and some slack has vanished while stationarity is not reached
+    /// yet. Where a cost bends sharply, its residual falls slowly, and slacks would have no digits left by then.
     fn ahead(&self, until: f64) -> bool {
         let gone = |row: usize| self.live[row] && self.s[row] <= self.options.vanished_slack * self.room[row];
         self.product <= self.options.hold_at * until * self.start
@@ -251,8 +250,8 @@ impl Barrier {
         }
     }
 
-    /// Lifts duals whose product fell far behind the others: a slack that is small for its dual would be thrown across
-    /// the box by the next step.
+    /// Lifts duals whose product fell far behind the others: with a slack that is small for its dual, the next step would
+    /// cross the box.
     #[inline]
     fn recentre(&mut self) {
         let d = self.x.len();
@@ -310,7 +309,7 @@ impl Barrier {
                 break;
             }
             evaluations.evaluate_usage(problem, query, &self.trial);
-            // Newton's evaluations of a curved budget holds only so far.
+            // The linear model of a curved budget holds only so far.
             let fits = |row: usize| {
                 let slack = self.s[row] + length * self.ds[row];
                 let excess = evaluations.usage[row] + slack - query.available[row];

@@ -274,7 +274,7 @@ const NOT_SOLVED: Exactness = Exactness::Approximate {
     reason: Inexact::NotSolved,
 };
 
-/// A product in which no weight beats an infinite or undefined derivative.
+/// A product that treats 0 · ∞ and 0 · NaN as 0.
 fn weighted(weight: f64, derivative: f64) -> f64 {
     if weight == 0.0 { 0.0 } else { weight * derivative }
 }
