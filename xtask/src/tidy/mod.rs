@@ -2,6 +2,7 @@
 
 mod crates;
 mod files;
+mod licences;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,6 +15,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     let metadata = MetadataCommand::new().exec().context("cargo metadata failed")?;
     let root = metadata.workspace_root.clone().into_std_path_buf();
     let mut findings = crates::check(&metadata);
+    findings.extend(licences::check(&metadata));
     let tracked = tracked_files(&root)?;
     for path in &tracked {
         // What is not text is not read; a deleted file that is still tracked is not there to be checked.
