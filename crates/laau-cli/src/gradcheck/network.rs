@@ -74,7 +74,7 @@ fn difference(
     let mut moved = model.clone();
     let slopes = central_differences(at, STEP * at.abs().max(SMALLEST), &mut |x| {
         moved.parameters[weight] = x;
-        Ok(vec![loss(&moved)?])
+        loss(&moved).map(|loss| vec![loss])
     })?;
     Ok(slopes[0])
 }
