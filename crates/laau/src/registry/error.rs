@@ -1,5 +1,7 @@
 //! What can be wrong with a name or with the parameters that come with it.
 
+use std::fmt::Display;
+
 use super::suggest;
 
 /// Why a name gives no type.
@@ -42,7 +44,7 @@ pub enum Error {
 }
 
 impl Error {
-    pub(super) fn parameter(sentence: impl ToString, hint: impl ToString) -> Self {
+    pub(super) fn parameter(sentence: impl Display, hint: impl Display) -> Self {
         Self::Parameter {
             sentence: sentence.to_string(),
             hint: hint.to_string(),
