@@ -60,12 +60,11 @@ pub(crate) fn run(arguments: &LearnArgs) -> Result<(), Failure> {
     let task = config.problem(&arguments.problem)?.task()?;
     let learning = config.section(&arguments.learning)?;
     let [set] = sets::read(&*task.problem, [&arguments.episodes])?;
-    let (model, seed) = match &arguments.model {
-        Some(path) => warm(path, &task, &set)?,
-        None => {
-            let laau = config.section(&arguments.cold)?.laau()?;
-            (cold(&laau, &learning, &task, &set)?, learning.seed())
-        }
+    let (model, seed) = if let Some(path) = &arguments.model {
+        warm(path, &task, &set)?
+    } else {
+        let laau = config.section(&arguments.cold)?.laau()?;
+        (cold(&laau, &learning, &task, &set)?, learning.seed())
     };
     if let Some(path) = &arguments.output {
         output::probe(path)?;

@@ -168,12 +168,12 @@ fn section_text<S: Section>() -> Result<String, Failure> {
         let key = key_of(argument);
         let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
         let flag = argument.get_long().unwrap_or_default();
-        text += &format!("# {help} (--{flag})\n");
-        match (defaults.get(&key), examples.get(&key)) {
-            (Some(value), _) => text += &format!("{key} = {}\n", toml_text(value)),
-            (None, Some(value)) => text += &format!("# {key} = {}\n", toml_text(value)),
-            (None, None) => {}
-        }
+        let line = match (defaults.get(&key), examples.get(&key)) {
+            (Some(value), _) => format!("{key} = {}", toml_text(value)),
+            (None, Some(value)) => format!("# {key} = {}", toml_text(value)),
+            (None, None) => continue,
+        };
+        text.extend(["# ", &help, " (--", flag, ")\n", &line, "\n"]);
     }
     Ok(text)
 }

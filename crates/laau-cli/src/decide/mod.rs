@@ -135,13 +135,12 @@ impl Plan {
             Some(path) => Some(deployed(path, arguments)?),
             None => None,
         };
-        let (problem, task) = match &deployed {
-            Some((deployed, _)) => (deployed.problem.clone(), deployed.task.clone()),
-            None => {
-                let problem = arguments.config.read()?.problem(&arguments.problem)?;
-                let task = problem.task()?;
-                (problem, task)
-            }
+        let (problem, task) = if let Some((deployed, _)) = &deployed {
+            (deployed.problem.clone(), deployed.task.clone())
+        } else {
+            let problem = arguments.config.read()?.problem(&arguments.problem)?;
+            let task = problem.task()?;
+            (problem, task)
         };
         let expected = task.problem.dimensions().budgets;
         if budgets.len() != expected {

@@ -419,7 +419,7 @@ fn the_policy_that_wins_is_deployed_as_it_was_compared() {
          hint: leave the flags of the problem out\n",
     );
     let text = std::fs::read_to_string(bench.path().join("report/mw.policy")).unwrap();
-    bench.write("bad.policy", &text.replacen("0.", "1.", 1));
+    bench.write("bad.policy", text.replacen("0.", "1.", 1));
     bench.check_failure(
         "decide --policy-file bad.policy --budget 50",
         "",
