@@ -22,7 +22,7 @@ use crate::workspace::Workspace;
 ///    constraint is inactive;
 /// 3. a pull-in by the last bits, so that `usage ≤ remaining` holds in `f64` as the problem computes it.
 ///
-/// **The residual** of [`Status::Solved`] is the larger of two figures, neither of which knows the width of the box. The
+/// **The residual** of [`laau_core::Status::Solved`] is the larger of two figures, neither of which knows the width of the box. The
 /// first is the largest stationarity of an action, relative to the sum of the absolute terms in it and to the change of
 /// the gradient over the action's own size, `H_ii (|x_i| + x_i − lower_i)`; near a bound it is the product with the
 /// distance to it. The second is what the solution could still gain, relative to the sum of the terms `|∂_i| |x_i|`
