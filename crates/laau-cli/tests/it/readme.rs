@@ -42,7 +42,7 @@ fn the_newcomers_path_of_the_project_runs_line_by_line() {
 
 #[test]
 fn the_path_of_another_problem_runs_line_by_line() {
-    check(PROBLEMS, 5);
+    check(PROBLEMS, 4);
 }
 
 /// Runs the commands of a README in one folder; there are `least` of them or more.
