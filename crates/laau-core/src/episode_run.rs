@@ -1,9 +1,10 @@
 //! The driver of an episode.
 
 use crate::error::{Error, expect_finite, expect_length};
+use crate::exact::Product;
 use crate::ledger::Ledger;
 use crate::policy::Observation;
-use crate::problem::{Dimensions, Problem, least_budgets};
+use crate::problem::{Dimensions, Problem};
 
 /// An episode in progress: [`EpisodeRun::reveal`] takes a context and gives the [`Step`] to decide, [`Step::pay`] pays
 /// for it. It drives every rollout and every policy in production.
@@ -29,6 +30,7 @@ pub struct EpisodeRun<'a> {
     ledger: Ledger,
     budgets: Vec<f64>,
     contexts: Vec<f64>,
+    context_len: usize,
     horizon: usize,
     step: usize,
     least: Vec<f64>,
@@ -53,8 +55,10 @@ impl<'a> EpisodeRun<'a> {
             return Err(Error::Empty { what: "step" });
         }
         let ledger = Ledger::new(budgets)?;
-        let smallest = least_budgets(problem, horizon);
-        for (budget, (&given, &least)) in budgets.iter().zip(&smallest).enumerate() {
+        let mut least = vec![0.0; m];
+        problem.least_usage(&mut least);
+        for (budget, (&given, &usage)) in budgets.iter().zip(&least).enumerate() {
+            let least = Product::new(usage, horizon).ceiling();
             if given < least {
                 return Err(Error::BudgetTooSmall {
                     budget,
@@ -64,13 +68,12 @@ impl<'a> EpisodeRun<'a> {
                 });
             }
         }
-        let mut least = vec![0.0; m];
-        problem.least_usage(&mut least);
         Ok(Self {
             problem,
             ledger,
             budgets: budgets.to_vec(),
             contexts: Vec::with_capacity(horizon.saturating_mul(context).min(MOST_CONTEXTS_AT_ONCE)),
+            context_len: context,
             horizon,
             step: 0,
             least,
@@ -102,7 +105,7 @@ impl<'a> EpisodeRun<'a> {
     /// # Errors
     /// As there.
     pub fn check(&self, context: &[f64]) -> Result<(), Error> {
-        expect_length("context", context, self.problem.dimensions().context)?;
+        expect_length("context", context, self.context_len)?;
         expect_finite("context", context)?;
         self.problem.check_context(context)?;
         if self.is_over() {
@@ -142,7 +145,7 @@ impl<'r, 'a> Step<'r, 'a> {
             step: run.step,
             horizon: run.horizon,
             contexts: &run.contexts,
-            context_len: run.problem.dimensions().context,
+            context_len: run.context_len,
             budgets: &run.budgets,
             remaining: run.ledger.remaining(),
             available: &run.available,
@@ -198,7 +201,7 @@ impl EpisodeRun<'_> {
                 });
             }
         }
-        let context = &self.contexts[self.step * self.problem.dimensions().context..];
+        let context = &self.contexts[self.step * self.context_len..];
         self.problem.usage(action, context, &mut self.usage);
         for (budget, (&asked, &available)) in self.usage.iter().zip(&self.available).enumerate() {
             if asked > available {

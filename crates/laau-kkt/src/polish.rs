@@ -113,6 +113,7 @@ impl Polish {
     ) {
         let d = evaluations.d;
         let mut any_held = false;
+        let centre = options.centre_share;
         for i in 0..d {
             let (u, v, z, y) = (barrier.u[i], barrier.v[i], barrier.z[i], barrier.y[i]);
             // What a slack is worth in units of its dual: how much the gradient changes over it.
@@ -120,27 +121,20 @@ impl Polish {
             let worth = evaluations.curvature(i) + scale / barrier.reach[i];
             let (low, high) = (z > worth * u, y > worth * v);
             // The barrier alone holds an action far from a bound whose dual dwarfs the action's own gradient.
-            let terms =
-                evaluations.gradient[i].abs() + (evaluations.priced[i] - evaluations.gradient[i]).abs();
             let dwarfs = |dual: f64, slack: f64| {
-                slack > options.centre_share * barrier.reach[i] && terms < options.centre_share * dual
+                let (own, all) = (evaluations.gradient[i], evaluations.priced[i]);
+                slack > centre * barrier.reach[i] && own.abs() + (all - own).abs() < centre * dual
             };
-            let held = ((low && dwarfs(z, u)) || (high && dwarfs(y, v)))
-                && barrier.free[i] != 0.0
-                && !barrier.worthless();
+            let held = (low && dwarfs(z, u)) || (high && dwarfs(y, v));
+            let held = held && barrier.free[i] != 0.0 && !barrier.worthless();
             any_held |= held;
             self.dx[i] = if held { 0.0 } else { 1.0 };
-            self.set.bounds[i] = if barrier.free[i] == 0.0 || (low && !held) {
-                Bound::Lower
+            (self.set.bounds[i], self.x[i]) = if barrier.free[i] == 0.0 || (low && !held) {
+                (Bound::Lower, lower[i])
             } else if high && !held {
-                Bound::Upper
+                (Bound::Upper, upper[i])
             } else {
-                Bound::Free
-            };
-            self.x[i] = match self.set.bounds[i] {
-                Bound::Free => barrier.x[i],
-                Bound::Lower => lower[i],
-                Bound::Upper => upper[i],
+                (Bound::Free, barrier.x[i])
             };
         }
         self.set.budgets.clear();
@@ -283,17 +277,17 @@ impl Polish {
         }
         system.solve(evaluations, &self.set, &mut self.dx, &mut self.d_dual);
         let mut step = 0.0_f64;
+        // Not for ever: a budget may hold an action that near to its bound.
+        let onto = if self.steps > options.exact_newton_steps {
+            0.0
+        } else {
+            options.onto_bound
+        };
         for i in 0..evaluations.d {
             if self.set.bounds[i] == Bound::Free {
                 let (below, above) = (self.x[i] - lower[i], upper[i] - self.x[i]);
                 let size = self.x[i].abs() + below.abs();
                 self.x[i] += self.dx[i];
-                // Not for ever: a budget may hold an action that near to its bound.
-                let onto = if self.steps > options.exact_newton_steps {
-                    0.0
-                } else {
-                    options.onto_bound
-                };
                 if self.x[i] - lower[i] < onto * below {
                     self.x[i] = lower[i];
                 } else if upper[i] - self.x[i] < onto * above {

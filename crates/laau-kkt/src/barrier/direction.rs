@@ -3,7 +3,6 @@
 use super::{Barrier, larger};
 use crate::dense::{Kind, dot};
 use crate::evaluations::Evaluations;
-use crate::options::Options;
 
 impl Barrier {
     /// Factorises `D` and `s/μ + J D⁻¹ Jᵀ`.
@@ -149,6 +148,7 @@ impl Barrier {
     #[inline]
     pub(super) fn correct(&mut self, evaluations: &Evaluations, target: f64, reached: f64) -> f64 {
         let d = evaluations.d;
+        let limits = (self.options.max_decay, self.options.max_growth);
         let (u, v, z, y) = (&self.u[..d], &self.v[..d], &self.z[..d], &self.y[..d]);
         let (dx, dz, dy) = (&self.dx[..d], &mut self.dz[..d], &mut self.dy[..d]);
         let (inverse_u, inverse_v) = (&self.inverse_u[..d], &self.inverse_v[..d]);
@@ -157,19 +157,14 @@ impl Barrier {
         for i in 0..d {
             // e/u and e/v; kept where dz and dy will stand.
             let (below, above) = (u[i] * z[i], v[i] * y[i]);
-            dz[i] = (aim(&self.options, target, share * dx[i] * dz[i], below) - below) * inverse_u[i];
-            dy[i] = (aim(&self.options, target, -share * dx[i] * dy[i], above) - above) * inverse_v[i];
+            dz[i] = (aim(limits, target, share * dx[i] * dz[i], below) - below) * inverse_u[i];
+            dy[i] = (aim(limits, target, -share * dx[i] * dy[i], above) - above) * inverse_v[i];
             right[i] = dz[i] - dy[i] - stationarity[i];
         }
         for row in 0..evaluations.m {
             self.slack_right[row] = if self.live[row] {
                 let product = self.s[row] * self.dual[row];
-                let aim = aim(
-                    &self.options,
-                    target,
-                    share * self.ds[row] * self.d_dual[row],
-                    product,
-                );
+                let aim = aim(limits, target, share * self.ds[row] * self.d_dual[row], product);
                 aim / self.dual[row] + self.excess[row] - self.s[row]
             } else {
                 0.0
@@ -245,9 +240,9 @@ impl Barrier {
 
 /// What a product of slack and dual is to become: the target, less the predictor's second-order term, within reason.
 #[inline]
-fn aim(options: &Options, target: f64, second_order: f64, product: f64) -> f64 {
-    let least = options.max_decay * if target < product { target } else { product };
-    let most = options.max_growth * product;
+fn aim((decay, growth): (f64, f64), target: f64, second_order: f64, product: f64) -> f64 {
+    let least = decay * if target < product { target } else { product };
+    let most = growth * product;
     let aim = larger(target - second_order, least);
     if aim < most { aim } else { most }
 }
