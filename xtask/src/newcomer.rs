@@ -33,7 +33,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     ));
     let path: OsString = std::env::join_paths(path).context("the PATH is not usable")?;
     let status = outside_of_cargo(Command::new("sh"))
-        .args(["-e", "-x", "-c", &lines.join("\n")])
+        .args(["-e", "-x", "-c", &script(&lines)])
         .env("CARGO_INSTALL_ROOT", &home)
         .env("PATH", path)
         .current_dir(root)
@@ -47,6 +47,13 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     }
     println!("all {} lines of the README ran", lines.len());
     Ok(())
+}
+
+/// The lines as a script; the binary is installed as the tests have built it, since a release build is long.
+fn script(lines: &[&str]) -> String {
+    lines
+        .join("\n")
+        .replace("cargo install ", "cargo install --debug ")
 }
 
 /// The commands of the first console block under the heading.

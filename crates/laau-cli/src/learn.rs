@@ -1,7 +1,7 @@
 //! `laau learn`: online training, Algorithm 2 of the paper.
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, ValueEnum};
@@ -57,11 +57,21 @@ enum Format {
 /// Learns from every episode in turn.
 pub(crate) fn run(arguments: &LearnArgs) -> Result<(), Failure> {
     let config = arguments.config.read()?;
-    let task = config.problem(&arguments.problem)?.task()?;
+    let warm = match &arguments.model {
+        Some(path) => Some(laau::net::load_model(path)?),
+        None => None,
+    };
+    let problem = match &warm {
+        Some((model, _)) => config.problem_of(&arguments.problem, &model.spec)?,
+        None => config.problem(&arguments.problem)?,
+    };
+    let task = problem.task()?;
     let learning = config.section(&arguments.learning)?;
     let [set] = sets::read(&*task.problem, [&arguments.episodes])?;
-    let (model, seed) = if let Some(path) = &arguments.model {
-        warm(path, &task, &set)?
+    let (model, seed) = if let (Some((model, summary)), Some(path)) = (warm, &arguments.model) {
+        sets::check_model(&task, &model.spec)?;
+        set.check_horizon(model.spec.horizon, &path.display().to_string())?;
+        (model, summary.seed)
     } else {
         let laau = config.section(&arguments.cold)?.laau()?;
         (cold(&laau, &learning, &task, &set)?, learning.seed())
@@ -99,14 +109,6 @@ pub(crate) fn run(arguments: &LearnArgs) -> Result<(), Failure> {
         });
     }
     Ok(())
-}
-
-/// A model from a file, and the seed it began with.
-fn warm(path: &Path, task: &Task, set: &Set) -> Result<(Model, u64), Failure> {
-    let (model, summary) = laau::net::load_model(path)?;
-    sets::check_model(task, &model.spec)?;
-    set.check_horizon(model.spec.horizon, &path.display().to_string())?;
-    Ok((model, summary.seed))
 }
 
 /// A fresh model, normalised by the first episodes.

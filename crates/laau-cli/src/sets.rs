@@ -111,8 +111,14 @@ impl Set {
 
 /// Refuses a model of another problem.
 pub(crate) fn check_model(task: &Task, spec: &ModelSpec) -> Result<(), Failure> {
-    spec.check_problem(&*task.problem).map_err(|_| {
+    spec.check_problem(&*task.problem).map_err(|error| {
         let (theirs, ours) = (spec.dimensions, task.problem.dimensions());
+        if spec.problem == task.problem.name() && theirs == ours {
+            return Failure::new(
+                format_args!("the model is for another problem: {error}"),
+                "leave the flags of the problem out: the model's file has its parameters",
+            );
+        }
         let sizes = |d: Dimensions| {
             format!(
                 "{} actions, {} budgets, context of {}",

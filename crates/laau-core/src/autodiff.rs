@@ -1,8 +1,11 @@
 //! Derivatives for problems that give only their two functions, by forward-mode dual numbers.
 
+use std::collections::BTreeMap;
+
 use num_dual::HyperDual64;
 
 use crate::error::Error;
+use crate::fit::Parameter;
 use crate::problem::{Dimensions, Problem, SmoothProblem, Structure, validate_problem};
 
 pub use num_dual::DualNum;
@@ -57,6 +60,10 @@ pub trait ProblemFunctions: Send + Sync {
     fn check_context(&self, context: &[f64]) -> Result<(), Error> {
         let _ = context;
         Ok(())
+    }
+    /// See [`Problem::parameters`]; the box is added to them.
+    fn parameters(&self) -> BTreeMap<String, Parameter> {
+        BTreeMap::new()
     }
     /// See [`SmoothProblem::structure`].
     fn structure(&self) -> Structure {
@@ -161,6 +168,12 @@ impl<F: ProblemFunctions> Problem for AutoDiff<F> {
     }
     fn check_context(&self, context: &[f64]) -> Result<(), Error> {
         self.0.check_context(context)
+    }
+    fn parameters(&self) -> BTreeMap<String, Parameter> {
+        let mut parameters = self.0.parameters();
+        parameters.insert("lower".to_owned(), self.lower().into());
+        parameters.insert("upper".to_owned(), self.upper().into());
+        parameters
     }
 }
 

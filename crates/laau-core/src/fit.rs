@@ -226,6 +226,8 @@ pub enum Parameter {
     Number(f64),
     /// Several numbers, for example one per budget.
     Numbers(Vec<f64>),
+    /// A matrix, row by row.
+    Rows(Vec<Vec<f64>>),
     /// A choice.
     Word(String),
 }
@@ -238,6 +240,10 @@ impl fmt::Display for Parameter {
             Self::Numbers(numbers) => {
                 let texts: Vec<String> = numbers.iter().map(f64::to_string).collect();
                 f.write_str(&texts.join(" "))
+            }
+            Self::Rows(rows) => {
+                let rows = rows.iter().map(|row| Self::Numbers(row.clone()).to_string());
+                f.write_str(&rows.collect::<Vec<_>>().join(", "))
             }
             Self::Word(word) => f.write_str(word),
         }

@@ -1,7 +1,10 @@
 //! Problems: a cost, a usage, a box.
 
+use std::collections::BTreeMap;
+
 use crate::error::Error;
 use crate::exact::Product;
+use crate::fit::Parameter;
 
 /// The sizes of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -51,6 +54,16 @@ pub trait Problem: Send + Sync {
     fn check_context(&self, context: &[f64]) -> Result<(), Error> {
         let _ = context;
         Ok(())
+    }
+
+    /// What tells this problem from others of the same name: everything that its constructor was given.
+    ///
+    /// Models and policy files keep them, and are refused for a problem with others. By default the box.
+    fn parameters(&self) -> BTreeMap<String, Parameter> {
+        BTreeMap::from([
+            ("lower".to_owned(), self.lower().into()),
+            ("upper".to_owned(), self.upper().into()),
+        ])
     }
 
     /// The usage that must stay for `steps_left` further steps, so that each can still take the lower corner,

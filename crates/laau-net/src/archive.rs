@@ -11,8 +11,12 @@ use std::path::{Path, PathBuf};
 use safetensors::{Dtype, SafeTensors};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use sha2::{Digest as _, Sha256};
 
 use crate::error::Error;
+
+/// The field of the digest.
+const DIGEST: &str = "digest";
 
 /// The largest file that is read, in bytes.
 const LARGEST_FILE: u64 = 1 << 28;
@@ -130,9 +134,37 @@ impl Archive {
         }
     }
 
+    /// SHA-256 of all texts and tensors, in hexadecimal.
+    fn digest(&self) -> String {
+        let mut hash = Sha256::new();
+        // Lengths keep the end of one part from passing for the beginning of the next.
+        let mut add = |bytes: &[u8]| {
+            hash.update((bytes.len() as u64).to_le_bytes());
+            hash.update(bytes);
+        };
+        for (field, text) in self.metadata.iter().filter(|(field, _)| *field != DIGEST) {
+            add(field.as_bytes());
+            add(text.as_bytes());
+        }
+        for (name, array) in &self.tensors {
+            add(name.as_bytes());
+            add(format!("{:?}", array.shape).as_bytes());
+            let values: Vec<u8> = array
+                .values
+                .iter()
+                .flat_map(|value| value.to_le_bytes())
+                .collect();
+            add(&values);
+        }
+        let digits: Vec<String> = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        digits.concat()
+    }
+
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut header = serde_json::Map::new();
-        header.insert("__metadata__".to_owned(), serde_json::json!(self.metadata));
+        let mut metadata = self.metadata.clone();
+        metadata.insert(DIGEST.to_owned(), self.digest());
+        header.insert("__metadata__".to_owned(), serde_json::json!(metadata));
         let mut offset = 0;
         for (name, array) in &self.tensors {
             let end = offset + 8 * array.values.len();
@@ -177,7 +209,12 @@ impl Archive {
             )),
         };
         expect("format", format)?;
-        expect("format_version", &version.to_string())?;
+        let found = archive.text("format_version")?;
+        if found != version.to_string() {
+            let reason =
+                format!("expected `{version}`, found `{found}`: the file is of another version of laau");
+            return Err(Fault::new("format_version", reason));
+        }
         for (name, view) in content.iter() {
             if view.dtype() != Dtype::F64 {
                 return Err(Fault::new(
@@ -198,6 +235,9 @@ impl Archive {
                     values: values.collect(),
                 },
             );
+        }
+        if archive.text(DIGEST)? != archive.digest() {
+            return Err(Fault::new(DIGEST, "the file is damaged"));
         }
         Ok(archive)
     }

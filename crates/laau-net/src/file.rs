@@ -2,8 +2,9 @@
 //!
 //! | metadata | holds |
 //! |---|---|
-//! | `format`, `format_version` | `laau-model`, 1 |
-//! | `problem`, `dimensions`, `horizon` | what the model is for |
+//! | `format`, `format_version` | `laau-model`, 2 |
+//! | `digest` | SHA-256 of everything else; loading checks it |
+//! | `problem`, `parameters`, `dimensions`, `horizon` | what the model is for |
 //! | `network`, `features`, `output`, `form` | what it is made of |
 //! | `training` | the [`Summary`]: seed, epochs, best validation utility, gradient counts, engine, crate version |
 //!
@@ -28,7 +29,7 @@ use crate::statistics::Statistics;
 use crate::train::EngineKind;
 
 const FORMAT: &str = "laau-model";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The largest horizon, width and size that is accepted from a file.
 const LARGEST_SIZE: usize = 1 << 20;
@@ -179,6 +180,7 @@ pub(crate) fn fault(error: Error) -> Fault {
 
 pub(crate) fn put_spec(archive: &mut Archive, spec: &ModelSpec) -> Result<(), Error> {
     archive.put_text("problem", &spec.problem);
+    archive.put_json("parameters", &spec.parameters)?;
     archive.put_json("dimensions", &spec.dimensions)?;
     archive.put_json("horizon", &spec.horizon)?;
     archive.put_json("network", &spec.network)?;
@@ -191,6 +193,7 @@ pub(crate) fn put_spec(archive: &mut Archive, spec: &ModelSpec) -> Result<(), Er
 pub(crate) fn take_spec(archive: &Archive, network: Option<&Network>) -> Result<ModelSpec, Fault> {
     let mut spec = ModelSpec {
         problem: archive.text("problem")?.to_owned(),
+        parameters: archive.json("parameters")?,
         dimensions: archive.json("dimensions")?,
         horizon: archive.json("horizon")?,
         network: archive.json("network")?,

@@ -100,6 +100,7 @@ impl Laau {
     pub fn spec(&self, problem: &dyn Problem, horizon: usize) -> ModelSpec {
         ModelSpec {
             problem: problem.name().to_owned(),
+            parameters: problem.parameters(),
             dimensions: problem.dimensions(),
             horizon,
             network: self.network.clone(),

@@ -1,17 +1,27 @@
 //! What a model is made of, before it has weights.
 
-use laau_core::{Dimensions, Problem};
+use std::collections::BTreeMap;
+
+use laau_core::{Dimensions, Parameter, Problem};
 use serde::{Deserialize, Serialize};
 
 use crate::candle_engine::CustomNetwork;
 use crate::error::Error;
 use crate::features::budget_features;
 
+/// `name = value`, one after the other.
+fn listed(parameters: &BTreeMap<String, Parameter>) -> String {
+    let texts = parameters.iter().map(|(name, value)| format!("{name} = {value}"));
+    texts.collect::<Vec<_>>().join(", ")
+}
+
 /// Everything about a model that is not learned.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelSpec {
     /// The problem's name; a model is refused for any other.
     pub problem: String,
+    /// The problem's parameters, its box among them; a model is refused for any others.
+    pub parameters: BTreeMap<String, Parameter>,
     /// The problem's sizes.
     pub dimensions: Dimensions,
     /// The number of steps it was trained for.
@@ -32,6 +42,7 @@ impl ModelSpec {
     pub fn paper(problem: &dyn Problem, horizon: usize) -> Self {
         Self {
             problem: problem.name().to_owned(),
+            parameters: problem.parameters(),
             dimensions: problem.dimensions(),
             horizon,
             network: Network::Mlp {
@@ -116,6 +127,17 @@ impl ModelSpec {
             return Err(Error::InvalidSetting {
                 field: "dimensions",
                 reason: format!("expected {:?}, found {:?}", self.dimensions, problem.dimensions()),
+            });
+        }
+        let parameters = problem.parameters();
+        if self.parameters != parameters {
+            return Err(Error::InvalidSetting {
+                field: "parameters",
+                reason: format!(
+                    "expected {}, found {}",
+                    listed(&self.parameters),
+                    listed(&parameters)
+                ),
             });
         }
         Ok(())

@@ -1,12 +1,13 @@
 //! The section `[problem]`.
 
 use clap::Args;
+use laau::net::ModelSpec;
 use laau::registry::{self, ProblemSpec};
 use serde::{Deserialize, Serialize};
 
 use super::values::rows;
 use super::{Config, Flags, Section, table};
-use crate::failure::Failure;
+use crate::failure::{Failure, Hint as _};
 
 /// Which problem, and its parameters; what is not given is as the problem's name promises.
 #[derive(Debug, Clone, PartialEq, Default, Args, Serialize, Deserialize)]
@@ -82,6 +83,32 @@ impl Config {
     /// The problem of the flags and the file.
     pub(crate) fn problem(&self, flags: &Flags<ProblemSection>) -> Result<ProblemSpec, Failure> {
         self.section(flags)?.spec()
+    }
+}
+
+impl Config {
+    /// The problem of a model: that of the flags and the file if they name one, else the model's own.
+    pub(crate) fn problem_of(
+        &self,
+        flags: &Flags<ProblemSection>,
+        spec: &ModelSpec,
+    ) -> Result<ProblemSpec, Failure> {
+        let section = self.section(flags)?;
+        if section != ProblemSection::default() {
+            return section.spec();
+        }
+        let mut table = serde_json::Map::new();
+        table.insert("name".to_owned(), spec.problem.clone().into());
+        for (name, value) in &spec.parameters {
+            let value = serde_json::to_value(value).hint("the model's file is damaged")?;
+            table.insert(name.clone(), value);
+        }
+        serde_json::from_value(table.into()).map_err(|error| {
+            Failure::new(
+                format_args!("the model's problem is not one of this program: {error}"),
+                "decide with the program that trained it",
+            )
+        })
     }
 }
 

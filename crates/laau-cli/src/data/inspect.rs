@@ -184,9 +184,14 @@ fn model(path: &Path) -> Result<(String, Value), Failure> {
         version,
         ..
     } = &summary;
+    let box_and_more = spec
+        .parameters
+        .iter()
+        .map(|(name, value)| format!("{name} = {value}"));
     let rows = [
         ("kind", "model".to_owned()),
         ("problem", spec.problem.clone()),
+        ("of the problem", box_and_more.collect::<Vec<_>>().join(", ")),
         ("horizon", spec.horizon.to_string()),
         ("actions", spec.dimensions.actions.to_string()),
         ("budgets", spec.dimensions.budgets.to_string()),

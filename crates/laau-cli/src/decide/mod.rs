@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use laau::core::{Policy, Task, Unrolled};
+use laau::net::Model;
 use laau::registry::{self, Deployed, ProblemSpec, policy_from_bytes};
 use sha2::{Digest as _, Sha256};
 
@@ -135,12 +136,19 @@ impl Plan {
             Some(path) => Some(deployed(path, arguments)?),
             None => None,
         };
-        let (problem, task) = if let Some((deployed, _)) = &deployed {
-            (deployed.problem.clone(), deployed.task.clone())
-        } else {
-            let problem = arguments.config.read()?.problem(&arguments.problem)?;
-            let task = problem.task()?;
-            (problem, task)
+        let model = match &arguments.model {
+            Some(path) => Some(read_model(path)?),
+            None => None,
+        };
+        let config = arguments.config.read()?;
+        let problem = match (&deployed, &model) {
+            (Some((deployed, _)), _) => deployed.problem.clone(),
+            (None, Some((model, _))) => config.problem_of(&arguments.problem, &model.spec)?,
+            (None, None) => config.problem(&arguments.problem)?,
+        };
+        let task = match &deployed {
+            Some((deployed, _)) => deployed.task.clone(),
+            None => problem.task()?,
         };
         let expected = task.problem.dimensions().budgets;
         if budgets.len() != expected {
@@ -154,11 +162,14 @@ impl Plan {
             ));
         }
         let asked = arguments.horizon.map(|horizon| horizon as usize);
-        let (policy, identity, horizon) = match (deployed, &arguments.model, &arguments.policy, asked) {
+        let (policy, identity, horizon) = match (deployed, model, &arguments.policy, asked) {
             (Some((deployed, identity)), ..) => {
                 (deployed.policy, identity, asked.unwrap_or(deployed.horizon))
             }
-            (None, Some(path), ..) => with_model(path, &task, asked)?,
+            (None, Some(model), ..) => {
+                let path = arguments.model.as_deref().unwrap_or(Path::new(""));
+                with_model(path, model, &task, asked)?
+            }
             (None, None, Some(name), Some(horizon)) => {
                 let untuned =
                     registry::untuned(name.parse()?, &arguments.parameter, &task, horizon, &budgets)?;
@@ -216,11 +227,8 @@ fn deployed(path: &Path, arguments: &DecideArgs) -> Result<(Deployed, Identity),
     Ok((deployed, identity))
 }
 
-fn with_model(
-    path: &Path,
-    task: &Task,
-    asked: Option<usize>,
-) -> Result<(Box<dyn Policy>, Identity, usize), Failure> {
+/// A model, and the bytes of its file: the hash in the journal is that of the very bytes which decide.
+fn read_model(path: &Path) -> Result<(Model, Vec<u8>), Failure> {
     let bytes = std::fs::read(path).map_err(|error| {
         Failure::file(
             path,
@@ -228,7 +236,6 @@ fn with_model(
             "models are written by `laau train -o FILE`; check the path and its permissions",
         )
     })?;
-    // Read once, so that the hash in the journal is that of the very bytes which decide.
     let (model, _) = laau::net::model_from_bytes(&bytes).map_err(|error| match error {
         laau::net::Error::InvalidFile { field, reason, .. } => laau::net::Error::InvalidFile {
             path: path.to_owned(),
@@ -237,6 +244,15 @@ fn with_model(
         },
         other => other,
     })?;
+    Ok((model, bytes))
+}
+
+fn with_model(
+    path: &Path,
+    (model, bytes): (Model, Vec<u8>),
+    task: &Task,
+    asked: Option<usize>,
+) -> Result<(Box<dyn Policy>, Identity, usize), Failure> {
     let trained = model.spec.horizon;
     if let Some(horizon) = asked.filter(|horizon| *horizon != trained) {
         return Err(Failure::new(

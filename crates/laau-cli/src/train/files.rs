@@ -62,6 +62,7 @@ impl Files {
         let theirs = checkpoint.best_model().spec;
         for (field, same) in [
             ("problem", theirs.problem == spec.problem),
+            ("parameters", theirs.parameters == spec.parameters),
             ("dimensions", theirs.dimensions == spec.dimensions),
             ("horizon", theirs.horizon == spec.horizon),
             ("network", theirs.network == spec.network),

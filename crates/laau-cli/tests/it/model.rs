@@ -103,7 +103,7 @@ fn a_model_of_another_problem_or_horizon_is_refused() {
          hint: leave --horizon out, or train a model on episodes of 40 steps\n",
     );
     check(
-        "decide --model log.safetensors --budget 50",
+        "decide --model log.safetensors --problem weighted-fairness --budget 50",
         "error: the model is for problem `log-utility` (2 actions, 1 budgets, context of 2), not for \
          `weighted-fairness` (1 actions, 1 budgets, context of 1)\nhint: name the model's problem: --problem log-utility\n",
     );
@@ -124,4 +124,56 @@ fn a_model_is_described() {
     let bench = Bench::new();
     write_model(&bench.path().join("model.safetensors"), 20, 7);
     insta::assert_snapshot!("inspect_model", bench.stdout("inspect model.safetensors", ""));
+}
+
+#[test]
+fn a_model_decides_in_the_box_it_was_trained_for() {
+    let bench = Bench::new();
+    bench.stdout(
+        "generate --horizon 3 --split 20,5,5 --seed 1 --lower 0.5 --upper 200 --budget 100,150 -o sets",
+        "",
+    );
+    bench.stdout(
+        "train --train sets/train.parquet --validation sets/validation.parquet --lower 0.5 --upper 200 \
+         --phases 1:0.01 --quiet -o m.safetensors",
+        "",
+    );
+    let context = &contexts(&[0.9, 0.9, 0.9]);
+    let without = bench.stdout("decide --model m.safetensors --budget 5000", context);
+    let with = bench.stdout(
+        "decide --model m.safetensors --lower 0.5 --upper 200 --budget 5000",
+        context,
+    );
+    assert_eq!(without, with);
+    assert!(without.contains("\"action\":[200.0]"), "{without}");
+    bench.check_failure(
+        "decide --model m.safetensors --upper 40 --budget 5000",
+        context,
+        "error: the model is for another problem: invalid `parameters`: expected lower = 0.5, upper = 200, found \
+         lower = 1, upper = 40\nhint: leave the flags of the problem out: the model's file has its parameters\n",
+    );
+    let inspected = bench.stdout("inspect m.safetensors", "");
+    assert!(inspected.contains("lower = 0.5, upper = 200"), "{inspected}");
+    bench.stdout("learn --model m.safetensors --episodes sets/test.parquet", "");
+}
+
+#[test]
+fn a_damaged_model_is_never_played() {
+    let bench = Bench::new();
+    bench.stdout("generate --horizon 3 --split 20,5,5 --seed 1 -o sets", "");
+    bench.stdout(
+        "train --train sets/train.parquet --validation sets/validation.parquet --phases 1:0.01 --quiet -o m.safetensors",
+        "",
+    );
+    let bytes = std::fs::read(bench.path().join("m.safetensors")).unwrap();
+    let context = "{\"context\":[0.9]}\n";
+    for step in 0..40 {
+        let mut damaged = bytes.clone();
+        let place = step * bytes.len() / 40 + step;
+        damaged[place % bytes.len()] ^= 1 << (step % 8);
+        bench.write("d.safetensors", &damaged);
+        let run = bench.run("decide --model d.safetensors --budget 40", context);
+        assert_eq!(run.status, Some(1), "byte {place}: {}", run.stdout);
+        assert!(run.stderr.starts_with("error: d.safetensors: "), "{}", run.stderr);
+    }
 }

@@ -1,5 +1,9 @@
 use super::{expect_context, expect_magnitude};
+use std::collections::BTreeMap;
+
+use super::parameters;
 use crate::error::Error;
+use crate::fit::Parameter;
 use crate::problem::{Dimensions, Problem, SmoothProblem, Structure, validate_problem};
 
 /// Weighted log-utility of `d` actions under `M` linear budgets: cost `−Σ c_i ln x_i`, usage `A x` with `A ≥ 0`.
@@ -97,6 +101,17 @@ impl Problem for LogUtility {
 
     fn least_usage(&self, out: &mut [f64]) {
         self.usage(&self.lower, &[], out);
+    }
+
+    fn parameters(&self) -> BTreeMap<String, Parameter> {
+        parameters([
+            ("lower", self.lower[0].into()),
+            ("upper", self.upper[0].into()),
+            (
+                "usage",
+                Parameter::Rows(self.matrix.chunks(self.actions).map(<[f64]>::to_vec).collect()),
+            ),
+        ])
     }
 
     fn check_context(&self, context: &[f64]) -> Result<(), Error> {

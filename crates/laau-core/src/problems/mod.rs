@@ -24,7 +24,10 @@ pub use vm_allocation::VmAllocation;
 pub use weighted_fairness::WeightedFairness;
 pub use wireless::Wireless;
 
+use std::collections::BTreeMap;
+
 use crate::error::Error;
+use crate::fit::Parameter;
 use crate::problem::Problem;
 
 /// Refuses a parameter with a reason.
@@ -75,5 +78,17 @@ fn expect_context(context: &[f64]) -> Result<(), Error> {
             expected: "a value of at most 1e60",
         }),
         None => Ok(()),
+    }
+}
+/// Named parameters.
+fn parameters<const N: usize>(named: [(&str, Parameter); N]) -> BTreeMap<String, Parameter> {
+    named.map(|(name, value)| (name.to_owned(), value)).into()
+}
+
+/// One number where all are the same.
+fn same(values: &[f64]) -> Parameter {
+    match values {
+        [first, rest @ ..] if rest.iter().all(|value| value == first) => Parameter::Number(*first),
+        several => Parameter::Numbers(several.to_vec()),
     }
 }

@@ -1,5 +1,9 @@
 use super::{expect, expect_context, expect_magnitude};
+use std::collections::BTreeMap;
+
+use super::parameters;
 use crate::error::Error;
+use crate::fit::Parameter;
 use crate::problem::{Dimensions, Problem, SmoothProblem, Structure, validate_problem};
 
 /// Data-centre power provisioning: servers `x_i` for workloads `c_i`, under budgets of energy and of carbon.
@@ -128,6 +132,16 @@ impl Problem for PowerProvisioning {
     fn least_usage(&self, out: &mut [f64]) {
         out[0] = self.energy_of(&self.lower);
         out[1] = self.most_intensity * out[0];
+    }
+
+    fn parameters(&self) -> BTreeMap<String, Parameter> {
+        parameters([
+            ("lower", self.lower[0].into()),
+            ("upper", self.upper[0].into()),
+            ("energy", Parameter::Numbers(self.energy.clone())),
+            ("most-load", self.most_load.into()),
+            ("most-intensity", self.most_intensity.into()),
+        ])
     }
 
     fn check_context(&self, context: &[f64]) -> Result<(), Error> {

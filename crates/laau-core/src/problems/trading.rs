@@ -1,5 +1,9 @@
 use super::{expect, expect_context, expect_magnitude};
+use std::collections::BTreeMap;
+
+use super::parameters;
 use crate::error::Error;
+use crate::fit::Parameter;
 use crate::problem::{Dimensions, Problem, SmoothProblem, Structure, validate_problem};
 
 /// One-way trading, or the sale of an inventory: sell `x` at price `p` for a revenue of `p x − (κ/2) x²`, at most the
@@ -75,6 +79,10 @@ impl Problem for Trading {
 
     fn least_usage(&self, out: &mut [f64]) {
         out[0] = 0.0;
+    }
+
+    fn parameters(&self) -> BTreeMap<String, Parameter> {
+        parameters([("upper", self.upper[0].into()), ("impact", self.impact.into())])
     }
 
     fn check_context(&self, context: &[f64]) -> Result<(), Error> {

@@ -1,5 +1,9 @@
 use super::{expect, expect_context, expect_magnitude};
+use std::collections::BTreeMap;
+
+use super::{parameters, same};
 use crate::error::Error;
+use crate::fit::Parameter;
 use crate::problem::{Dimensions, Problem, SmoothProblem, Structure, validate_problem};
 
 /// Virtual machines on one server (the paper's Appendix B.1): each job gets a bundle of resources, each with its
@@ -148,6 +152,15 @@ impl Problem for VmAllocation {
 
     fn least_usage(&self, out: &mut [f64]) {
         out.copy_from_slice(&self.lower);
+    }
+
+    fn parameters(&self) -> BTreeMap<String, Parameter> {
+        parameters([
+            ("lower", same(&self.lower)),
+            ("upper", same(&self.upper)),
+            ("actions", self.lower.len().into()),
+            ("alpha", self.alpha.into()),
+        ])
     }
 
     fn check_context(&self, context: &[f64]) -> Result<(), Error> {

@@ -1,7 +1,11 @@
 use std::f64::consts::LN_2;
 
 use super::{expect, expect_context, expect_magnitude};
+use std::collections::BTreeMap;
+
+use super::parameters;
 use crate::error::Error;
+use crate::fit::Parameter;
 use crate::problem::{Dimensions, Problem, SmoothProblem, Structure, validate_problem};
 
 /// Rates over fading sub-channels (the paper's Appendix B.2): energy is used at a strictly convex rate, spectrum at a
@@ -97,6 +101,14 @@ impl Problem for Wireless {
 
     fn least_usage(&self, out: &mut [f64]) {
         out.fill(0.0);
+    }
+
+    fn parameters(&self) -> BTreeMap<String, Parameter> {
+        parameters([
+            ("upper", self.upper[0].into()),
+            ("actions", self.upper.len().into()),
+            ("bandwidth", self.bandwidth.into()),
+        ])
     }
 
     fn check_context(&self, context: &[f64]) -> Result<(), Error> {

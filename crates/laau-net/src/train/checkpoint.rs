@@ -14,7 +14,7 @@ use crate::optimiser::OptimiserState;
 use crate::spec::Network;
 
 const FORMAT: &str = "laau-checkpoint";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// A training run between two epochs: everything that is needed to go on as if it had not been interrupted.
 ///

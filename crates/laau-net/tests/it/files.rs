@@ -1,5 +1,6 @@
 //! Model files come back bit for bit, and a bad one is refused with the name of what is wrong.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use laau_core::problems::WeightedFairness;
@@ -7,6 +8,8 @@ use laau_net::{
     Error, Model, Summary, check_problem, load_model, model_from_bytes, model_to_bytes, save_model,
 };
 use proptest::prelude::*;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 use crate::support::{all_specs, fairness, iid_episodes, log_utility, model, paper_model, scatter};
 
@@ -23,6 +26,35 @@ fn refusal(bytes: &[u8]) -> String {
     model_from_bytes(bytes).unwrap_err().to_string()
 }
 
+/// The file with the digest of what it holds now: someone changed it on purpose.
+fn resealed(bytes: Vec<u8>) -> Vec<u8> {
+    let length = usize::try_from(u64::from_le_bytes(bytes[..8].try_into().unwrap())).unwrap();
+    let text = std::str::from_utf8(&bytes[8..8 + length]).unwrap();
+    let header: BTreeMap<String, Value> = serde_json::from_str(text).unwrap();
+    let metadata: BTreeMap<String, String> = serde_json::from_value(header["__metadata__"].clone()).unwrap();
+    let mut hash = Sha256::new();
+    let mut add = |bytes: &[u8]| {
+        hash.update((bytes.len() as u64).to_le_bytes());
+        hash.update(bytes);
+    };
+    for (field, text) in metadata.iter().filter(|(field, _)| *field != "digest") {
+        add(field.as_bytes());
+        add(text.as_bytes());
+    }
+    for (name, tensor) in header.iter().filter(|(name, _)| *name != "__metadata__") {
+        let numbers = |field: &str| -> Vec<usize> { serde_json::from_value(tensor[field].clone()).unwrap() };
+        let offsets = numbers("data_offsets");
+        add(name.as_bytes());
+        add(format!("{:?}", numbers("shape")).as_bytes());
+        add(bytes[8 + length..]
+            .get(offsets[0]..offsets[1])
+            .unwrap_or_default());
+    }
+    let digest: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let text = text.replace(&metadata["digest"], &digest);
+    [&bytes[..8], text.as_bytes(), &bytes[8 + length..]].concat()
+}
+
 /// A valid file with its header rewritten; the length in front is made to fit.
 fn with_header(change: impl Fn(&str) -> String) -> Vec<u8> {
     let bytes = bytes();
@@ -31,7 +63,7 @@ fn with_header(change: impl Fn(&str) -> String) -> Vec<u8> {
     let mut changed = (header.len() as u64).to_le_bytes().to_vec();
     changed.extend_from_slice(header.as_bytes());
     changed.extend_from_slice(&bytes[8 + length..]);
-    changed
+    resealed(changed)
 }
 
 fn replaced(from: &str, to: &str) -> Vec<u8> {
@@ -75,13 +107,13 @@ fn a_file_of_another_kind_or_version_is_refused() {
             ": format: expected `laau-model`, found `laau-checkpoint`",
         ),
         (
-            r#""format_version":"1""#,
             r#""format_version":"2""#,
-            ": format_version: expected `1`, found `2`",
+            r#""format_version":"1""#,
+            ": format_version: expected `2`, found `1`: the file is of another version of laau",
         ),
         (
-            r#""format_version":"1""#,
-            r#""other":"1""#,
+            r#""format_version":"2""#,
+            r#""other":"2""#,
             ": format_version: missing from the metadata",
         ),
     ] {
@@ -93,6 +125,7 @@ fn a_file_of_another_kind_or_version_is_refused() {
 fn every_metadata_field_is_needed_and_named() {
     for field in [
         "problem",
+        "parameters",
         "dimensions",
         "horizon",
         "network",
@@ -191,7 +224,7 @@ fn a_weight_that_is_no_number_is_refused_on_both_ways() {
     assert!(position < start);
     bytes[position..position + 8].copy_from_slice(&f64::NAN.to_le_bytes());
     assert_eq!(
-        refusal(&bytes),
+        refusal(&resealed(bytes)),
         ": layers.0.weight: expected finite values, found NaN at 4"
     );
 }
@@ -266,5 +299,15 @@ proptest! {
             prop_assert_eq!(model.parameters.len(), model.spec.parameter_len());
             prop_assert!(model_to_bytes(&model, &summary).is_ok());
         }
+    }
+}
+
+#[test]
+fn a_flipped_bit_anywhere_is_refused() {
+    let bytes = bytes();
+    for place in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[place] ^= 1 << (place % 8);
+        assert!(model_from_bytes(&damaged).is_err(), "byte {place}");
     }
 }
