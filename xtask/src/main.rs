@@ -44,6 +44,14 @@ enum Command {
     ///
     /// Example: cargo xtask reproduce --quick
     Reproduce(reproduce::ReproduceArgs),
+    /// Writes the documents' tables, figures and report from a full reproduction.
+    ///
+    /// Example: cargo xtask docs reproduction
+    Docs {
+        /// The folder of the reproduction.
+        #[arg(default_value = "reproduction")]
+        folder: PathBuf,
+    },
     /// Draws random instances of every problem and checks layers, gradients, engines, policies and the ledger on them.
     ///
     /// Examples: cargo xtask audit; cargo xtask audit --minutes 120 --seed 7; cargo xtask audit --only layer --cases 10000
@@ -72,6 +80,7 @@ fn main() -> ExitCode {
         Command::Lines => lines::run(&workspace_root()),
         Command::Newcomer => newcomer::run(&workspace_root()),
         Command::Reproduce(arguments) => reproduce::run(&arguments, &workspace_root()),
+        Command::Docs { folder } => reproduce::docs::run(&folder, &workspace_root()),
         Command::Audit(arguments) => audit::run(&arguments, &workspace_root()),
         Command::Bench(arguments) => bench::run(&arguments, &workspace_root()),
         Command::Dashboard(arguments) => page::run(&arguments, &workspace_root()),

@@ -1,6 +1,7 @@
 //! `cargo xtask reproduce`: every figure of the paper, from one command.
 
 mod claims;
+pub(crate) mod docs;
 mod golden;
 mod look;
 mod manifest;

@@ -1,0 +1,146 @@
+//! `cargo xtask docs`: what the documents say of a reproduction, written from its tables.
+
+use std::path::Path;
+
+use anyhow::{Context, ensure};
+use laau_core::tables::PolicyRow;
+
+use super::manifest::Manifest;
+use crate::figures::style::{policy_name, write};
+use crate::figures::tables::{Spread, distinct, read};
+
+/// Between these lines of the README stand the tables of a source.
+const SOURCES: [&str; 2] = ["synthetic", "trace"];
+
+/// Figures that documents show.
+const FIGURES: &[&str] = &[
+    "architecture.png",
+    "architecture.svg",
+    "episode_power.png",
+    "episode_trading.png",
+    "episode_vm-allocation.png",
+    "episode_wireless.png",
+    "fraction_by_horizon_synthetic-consecutive.png",
+    "fraction_by_horizon_synthetic-interleaved.png",
+];
+
+/// Writes `docs/reproduction.md`, the figures of documents, and the README's tables.
+pub(crate) fn run(folder: &Path, root: &Path) -> anyhow::Result<()> {
+    let manifest =
+        Manifest::load(folder).with_context(|| format!("{} holds no reproduction", folder.display()))?;
+    ensure!(
+        !manifest.quick && manifest.trace.is_some(),
+        "documents are written from a full run with a trace: cargo xtask reproduce --trace FILE"
+    );
+    let text = |name: &str| {
+        let path = folder.join(name);
+        std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
+    };
+    let report = text("report.md")?.replacen(
+        "\n## Claims",
+        "\nThe trace is the sample of 100 long-lived VMs of the Azure Public Dataset V1 (Cortez et al., SOSP 2017; CC-BY \
+         4.0). `cargo xtask docs` has written this page.\n\n## Claims",
+        1,
+    );
+    let page = format!(
+        "{report}# Other problems\n\nSeveral actions, several budgets, usage that is not linear: [what they \
+         are](problems/README.md). Differences are in points (hundredths of OPT), with their range over seeds.\n\n{}",
+        text("problems.md")?
+    );
+    write(&root.join("docs/reproduction.md"), page.as_bytes())?;
+    for name in FIGURES {
+        let bytes = std::fs::read(folder.join("figures").join(name))
+            .with_context(|| format!("the reproduction has no figure {name}"))?;
+        write(&root.join("docs/figures").join(name), &bytes)?;
+    }
+    let policies: Vec<PolicyRow> = read(folder)?;
+    let place = root.join("README.md");
+    let mut readme = std::fs::read_to_string(&place).context("cannot read README.md")?;
+    for source in SOURCES {
+        readme = spliced(&readme, source, &table(&policies, source))?;
+    }
+    write(&place, readme.as_bytes())
+}
+
+/// The text with the lines between the marks of a source replaced.
+fn spliced(text: &str, source: &str, table: &str) -> anyhow::Result<String> {
+    let (begin, end) = (
+        format!("<!-- results: {source} -->\n"),
+        format!("<!-- end: {source} -->"),
+    );
+    let (before, rest) = text
+        .split_once(&begin)
+        .with_context(|| format!("README.md has no mark `{}`", begin.trim()))?;
+    let (_, after) = rest
+        .split_once(&end)
+        .with_context(|| format!("README.md has no mark `{end}`"))?;
+    Ok([before, &begin, "\n", table, "\n", &end, after].concat())
+}
+
+/// Mean fraction of OPT by policy, construction and horizon; the best of a column is bold.
+fn table(policies: &[PolicyRow], source: &str) -> String {
+    let rows: Vec<&PolicyRow> = policies
+        .iter()
+        .filter(|row| row.data.starts_with(source) && row.policy != "opt")
+        .collect();
+    let columns = distinct(&rows, |row| (row.data.clone(), row.horizon));
+    let fraction = |policy: &str, (data, horizon): &(String, usize)| {
+        let of = |row: &&&PolicyRow| row.policy == policy && row.data == *data && row.horizon == *horizon;
+        Spread::of(rows.iter().filter(of).map(|row| row.fraction_of_opt))
+            .map_or(f64::NAN, |spread| spread.mean)
+    };
+    let mut names = distinct(&rows, |row| row.policy.clone());
+    let rank = |policy: &str| columns.iter().map(|column| fraction(policy, column)).sum::<f64>();
+    names.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
+    let four = |value: f64| format!("{value:.4}").trim_start_matches('0').to_owned();
+    let best: Vec<String> = columns
+        .iter()
+        .map(|column| {
+            four(
+                names
+                    .iter()
+                    .map(|name| fraction(name, column))
+                    .fold(0.0, f64::max),
+            )
+        })
+        .collect();
+    let heads = columns.iter().enumerate().map(|(index, (data, horizon))| {
+        let construction = data.rsplit('-').next().unwrap_or_default();
+        match index.checked_sub(1).map(|last| &columns[last].0) {
+            Some(last) if last == data => format!("N = {horizon}"),
+            _ => format!("{construction}, N = {horizon}"),
+        }
+    });
+    let heads: Vec<String> = heads.collect();
+    let mut lines = vec![
+        format!("| policy | {} |", heads.join(" | ")),
+        format!("|---|{}", "---|".repeat(columns.len())),
+    ];
+    for name in &names {
+        let cells = columns
+            .iter()
+            .zip(&best)
+            .map(|(column, best)| match four(fraction(name, column)) {
+                cell if cell == *best => format!("**{cell}**"),
+                cell => cell,
+            });
+        let cells: Vec<String> = cells.collect();
+        lines.push(format!("| {} | {} |", policy_name(name), cells.join(" | ")));
+    }
+    lines.join("\n") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_between_the_marks_changes() {
+        let text = "a\n<!-- results: trace -->\nold\n<!-- end: trace -->\nb\n";
+        assert_eq!(
+            spliced(text, "trace", "new\n").unwrap(),
+            "a\n<!-- results: trace -->\n\nnew\n\n<!-- end: trace -->\nb\n"
+        );
+        assert!(spliced(text, "synthetic", "new\n").is_err());
+    }
+}
