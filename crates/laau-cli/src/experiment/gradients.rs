@@ -1,5 +1,6 @@
 //! Section 5: KKT differentiation against the zero-order estimates that the paper argues against.
 
+use laau::core::numerics::normal_pair;
 use laau::core::tables::GradientRow;
 use laau::core::{Differentiate, Episode, episode_gradient};
 use rand::{RngExt as _, SeedableRng as _};
@@ -114,8 +115,7 @@ fn distance(a: &[f64], b: &[f64]) -> f64 {
         .sqrt()
 }
 
-/// A standard normal draw (Box and Muller).
+/// A standard normal draw.
 fn normal(rng: &mut ChaCha8Rng) -> f64 {
-    let radius = (-2.0 * (1.0 - rng.random::<f64>()).ln()).sqrt();
-    radius * (std::f64::consts::TAU * rng.random::<f64>()).cos()
+    normal_pair(1.0 - rng.random::<f64>(), rng.random()).0
 }

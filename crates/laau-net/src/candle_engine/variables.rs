@@ -7,6 +7,7 @@ use candle_core::{DType, Device, Result, Shape, Tensor};
 use candle_nn::Init;
 use candle_nn::init::NormalOrUniform;
 use candle_nn::var_builder::SimpleBackend;
+use laau_core::numerics::normal_pair;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
@@ -115,10 +116,9 @@ fn distribution(init: Init, shape: &Shape) -> (bool, f64, f64) {
     }
 }
 
-/// A standard normal number, by Box and Muller.
+/// A standard normal number.
 fn normal(generator: &mut ChaCha8Rng) -> f64 {
-    let (radius, angle): (f64, f64) = (1.0 - generator.random::<f64>(), generator.random());
-    (-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * angle).cos()
+    normal_pair(1.0 - generator.random::<f64>(), generator.random()).0
 }
 
 /// A variable's place among the flat parameters of a model.
