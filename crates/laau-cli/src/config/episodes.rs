@@ -210,10 +210,10 @@ pub(crate) struct TableSection {
     /// whether CSV files begin with a header; without one, columns are 1, 2, …
     #[arg(long, value_name = "BOOL")]
     header: Option<bool>,
-    /// the column that names the series
+    /// the column that names the series; '' if the table is one series
     #[arg(long, value_name = "COLUMN")]
     series: Option<String>,
-    /// the column of times, whole numbers
+    /// the column of times: whole numbers, or ISO 8601, which becomes seconds since 1970
     #[arg(long, value_name = "COLUMN")]
     time: Option<String>,
     /// the columns of values

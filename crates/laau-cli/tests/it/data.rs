@@ -272,3 +272,37 @@ fn a_full_disk_leaves_nothing_half_written() {
     assert_eq!(names, ["kept.parquet"]);
     assert_eq!(bench.read("kept.parquet"), b"the file of yesterday");
 }
+
+#[test]
+fn a_table_with_time_stamps_and_without_series_is_imported() {
+    let bench = Bench::new();
+    let mut rows = String::from("when,load\n");
+    for reading in 0..600 {
+        let (day, minutes) = (1 + reading / 288, reading % 288 * 5);
+        let (hour, minute) = (minutes / 60, minutes % 60);
+        rows += &[
+            &format!("2024-03-{day:02}T{hour:02}:{minute:02}:00Z,"),
+            &(10 + minute).to_string(),
+            "\n",
+        ]
+        .concat();
+    }
+    bench.write("load.csv", &rows);
+    let import =
+        "import table load.csv --series= --time when --values load --horizon 5 --split 10,0,0 -o sets";
+    let report: serde_json::Value = serde_json::from_str(&bench.stdout(import, "")).unwrap();
+    assert_eq!(
+        (&report["available"], &report["trace"]["readings"]),
+        (&120.into(), &600.into())
+    );
+    // The first reading of an hour is 10 percent, the next five minutes later 15.
+    let inspected = bench.stdout("inspect sets/train.parquet", "");
+    assert!(inspected.contains("0.1000"), "{inspected}");
+    bench.write("comma.csv", rows.replace(",10\n", ",\"10,5\"\n"));
+    let failure = bench.run(&import.replace("load.csv", "comma.csv"), "");
+    assert!(
+        failure.stderr.contains("a finite number with a decimal point") && failure.stderr.contains("10,5"),
+        "{}",
+        failure.stderr
+    );
+}

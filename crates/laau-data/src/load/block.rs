@@ -17,6 +17,7 @@ use polars::prelude::{
 use crate::error::{Cell, Error};
 use crate::load::footer;
 use crate::load::text::Texts;
+use crate::load::time::seconds;
 
 /// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub(crate) enum Kind {
     Text,
     /// A whole number.
     Integer,
+    /// A whole number, or a time stamp that becomes its seconds.
+    Time,
     /// A finite number.
     Number,
 }
@@ -34,6 +37,7 @@ impl Kind {
         match self {
             Self::Text => "text",
             Self::Integer => "a whole number",
+            Self::Time => "a whole number or an ISO 8601 time in whole seconds",
             Self::Number => "a finite number",
         }
     }
@@ -41,7 +45,7 @@ impl Kind {
     fn data_type(self) -> DataType {
         match self {
             Self::Text => DataType::String,
-            Self::Integer => DataType::Int64,
+            Self::Integer | Self::Time => DataType::Int64,
             Self::Number => DataType::Float64,
         }
     }
@@ -284,6 +288,7 @@ fn scan_parquet(
         let fits = match kind {
             Kind::Text => found.is_string() || found.is_integer(),
             Kind::Integer => found.is_integer(),
+            Kind::Time => found.is_integer() || found.is_string(),
             Kind::Number => found.is_integer() || found.is_float(),
         };
         if !fits {
@@ -381,6 +386,13 @@ fn convert_column(
             .map(|(index, value)| value.ok_or_else(|| wrong(index)))
             .collect::<Result<_, _>>()
             .map(Column::Integer),
+        Kind::Time => (typed.i64().map_err(fault)?.iter().enumerate())
+            .map(|(index, value)| {
+                let stamp = || seconds(series.get(index).ok()?.get_str()?);
+                value.or_else(stamp).ok_or_else(|| wrong(index))
+            })
+            .collect::<Result<_, _>>()
+            .map(Column::Integer),
         Kind::Number => (typed.f64().map_err(fault)?.iter().enumerate())
             .map(|(index, value)| value.filter(|v| v.is_finite()).ok_or_else(|| wrong(index)))
             .collect::<Result<_, _>>()
@@ -399,7 +411,13 @@ fn not_a_number(file: &Path, name: &str, layout: &Layout, kind: Kind, cell: Cell
             found: shorten(text),
         };
     }
-    cell.refuse(kind.expected(), format!("`{}`", shorten(text)))
+    let expected =
+        if kind == Kind::Number && text.contains(',') && text.replace(',', ".").parse::<f64>().is_ok() {
+            "a finite number with a decimal point"
+        } else {
+            kind.expected()
+        };
+    cell.refuse(expected, format!("`{}`", shorten(text)))
 }
 
 fn text<'a>(file: &Path, series: &'a Series) -> Result<&'a StringChunked, Error> {

@@ -17,6 +17,7 @@ pub(crate) mod series;
 mod stream;
 pub(crate) mod table;
 mod text;
+mod time;
 pub(crate) mod trace;
 mod vm_table;
 

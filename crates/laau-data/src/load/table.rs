@@ -16,8 +16,8 @@ use crate::load::trace::{Irregular, Order, Readings, Step, Trace, ValueColumn, e
 /// |---|---|---|
 /// | `paths` | | files or globs: Parquet by the endings `.parquet` and `.pq`, else CSV, plain or gzip |
 /// | `header` | true | whether CSV files begin with a header; without one, columns are named `1`, `2`, … |
-/// | `series` | `series` | the column that names the series |
-/// | `time` | `time` | the column of times, whole numbers |
+/// | `series` | `series` | the column that names the series; empty if the table is one series |
+/// | `time` | `time` | the column of times: whole numbers, or ISO 8601, which becomes seconds since 1970 |
 /// | `values` | `value` | the columns of values |
 /// | `step` | the first distance seen | distance in time of two readings of a series |
 /// | `irregular` | error | handling of a distance that is not a multiple of a given step: error or gap |
@@ -29,7 +29,7 @@ pub struct TableOptions {
     pub paths: Vec<String>,
     /// Whether CSV files begin with a header.
     pub header: bool,
-    /// The column that names the series.
+    /// The column that names the series; empty if the table is one series.
     pub series: String,
     /// The column of times.
     pub time: String,
@@ -58,6 +58,9 @@ impl Default for TableOptions {
     }
 }
 
+/// The name of the series of a table that is one.
+const ONE_SERIES: &str = "all";
+
 /// A table of readings, in one or more files that are read in the order of their first times.
 #[derive(Debug)]
 pub struct Table {
@@ -75,11 +78,11 @@ impl Table {
         if options.values.is_empty() {
             return Err(invalid("values", "expected at least one value column"));
         }
-        let mut wanted = vec![
-            (options.time.clone(), Kind::Integer),
-            (options.series.clone(), Kind::Text),
-        ];
+        let mut wanted = vec![(options.time.clone(), Kind::Time)];
         wanted.extend(options.values.iter().map(|name| (name.clone(), Kind::Number)));
+        if !options.series.is_empty() {
+            wanted.push((options.series.clone(), Kind::Text));
+        }
         let mut names: Vec<&str> = wanted.iter().map(|(name, _)| name.as_str()).collect();
         names.sort_unstable();
         if let Some([name, ..]) = names.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -149,19 +152,21 @@ impl Trace for Table {
         let series = self.options.series.clone();
         let convert: Arc<Convert> = Arc::new(move |file, block| {
             let mut readings = Readings::shared(Arc::clone(file), width);
-            let (times, ids) = (block.integers(0), block.text(1));
-            let columns: Vec<_> = (0..width).map(|column| block.numbers(2 + column)).collect();
+            let times = block.integers(0);
+            let columns: Vec<_> = (0..width).map(|column| block.numbers(1 + column)).collect();
+            let ids = (!series.is_empty()).then(|| block.text(1 + width));
             let mut values = Vec::with_capacity(width);
             for index in 0..block.rows {
                 let row = block.first_row + index as u64;
-                if ids.get(index).is_empty() {
+                let id = ids.map_or(ONE_SERIES, |ids| ids.get(index));
+                if id.is_empty() {
                     return Err(
                         Cell::new(file, row, series.as_str()).refuse("the name of a series", "nothing")
                     );
                 }
                 values.clear();
                 values.extend(columns.iter().map(|column| column[index]));
-                readings.begin(ids.get(index), row);
+                readings.begin(id, row);
                 readings.push(times[index], &values);
             }
             Ok(readings)

@@ -299,7 +299,7 @@ fn tables_without_their_columns() {
     );
     check(
         "series,time,value\na,0,\"1,5\"\n",
-        "t.csv, row 2, column `value`: expected a finite number, found `1,5`",
+        "t.csv, row 2, column `value`: expected a finite number with a decimal point, found `1,5`",
     );
     let error = Table::open(TableOptions {
         values: vec!["time".to_owned()],

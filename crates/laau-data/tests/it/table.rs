@@ -86,7 +86,7 @@ fn a_table_in_parquet() {
     .unwrap_err();
     assert_eq!(
         folder.strip(&error),
-        "t.parquet, row 1, column `context`: expected a whole number, found a column of type f64"
+        "t.parquet, row 1, column `context`: expected a whole number or an ISO 8601 time in whole seconds, found a column of type f64"
     );
     assert_eq!(read_episodes(&path).unwrap(), episodes);
 }

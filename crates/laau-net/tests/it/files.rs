@@ -27,7 +27,7 @@ fn refusal(bytes: &[u8]) -> String {
 }
 
 /// The file with the digest of what it holds now: someone changed it on purpose.
-fn resealed(bytes: Vec<u8>) -> Vec<u8> {
+fn resealed(bytes: &[u8]) -> Vec<u8> {
     let length = usize::try_from(u64::from_le_bytes(bytes[..8].try_into().unwrap())).unwrap();
     let text = std::str::from_utf8(&bytes[8..8 + length]).unwrap();
     let header: BTreeMap<String, Value> = serde_json::from_str(text).unwrap();
@@ -50,7 +50,8 @@ fn resealed(bytes: Vec<u8>) -> Vec<u8> {
             .get(offsets[0]..offsets[1])
             .unwrap_or_default());
     }
-    let digest: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let digits: Vec<String> = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let digest = digits.concat();
     let text = text.replace(&metadata["digest"], &digest);
     [&bytes[..8], text.as_bytes(), &bytes[8 + length..]].concat()
 }
@@ -63,7 +64,7 @@ fn with_header(change: impl Fn(&str) -> String) -> Vec<u8> {
     let mut changed = (header.len() as u64).to_le_bytes().to_vec();
     changed.extend_from_slice(header.as_bytes());
     changed.extend_from_slice(&bytes[8 + length..]);
-    resealed(changed)
+    resealed(&changed)
 }
 
 fn replaced(from: &str, to: &str) -> Vec<u8> {
@@ -224,7 +225,7 @@ fn a_weight_that_is_no_number_is_refused_on_both_ways() {
     assert!(position < start);
     bytes[position..position + 8].copy_from_slice(&f64::NAN.to_le_bytes());
     assert_eq!(
-        refusal(&resealed(bytes)),
+        refusal(&resealed(&bytes)),
         ": layers.0.weight: expected finite values, found NaN at 4"
     );
 }
