@@ -50,7 +50,8 @@ pub(crate) struct DecideArgs {
     #[arg(long, value_name = "NAME")]
     policy: Option<String>,
     /// A parameter of the policy, for example step-size=0.5; may be repeated
-    #[arg(long, value_name = "KEY=VALUE", requires = "policy", value_parser = parameter)]
+    #[arg(long, value_name = "KEY=VALUE", requires = "policy",
+          conflicts_with_all = ["model", "policy_file"], value_parser = parameter)]
     parameter: Vec<(String, Vec<f64>)>,
     /// The budget of the episode; several, separated by commas, for a problem with several
     #[arg(
@@ -193,6 +194,12 @@ fn deployed(path: &Path, arguments: &DecideArgs) -> Result<(Deployed, Identity),
         return Err(Failure::new(
             format_args!("{}: the file has the problem and its parameters", path.display()),
             "leave the flags of the problem out",
+        ));
+    }
+    if arguments.config.named().is_some() {
+        return Err(Failure::new(
+            format_args!("{}: the file has the problem; --config has no effect", path.display()),
+            "leave --config out",
         ));
     }
     let bytes = std::fs::read(path).map_err(|error| {

@@ -12,6 +12,7 @@ mod learning;
 mod model;
 mod problems;
 mod readme;
+mod refused;
 mod support;
 mod train;
 mod usage;
