@@ -7,6 +7,8 @@ mod crash;
 mod data;
 mod decide;
 mod experiment;
+#[cfg(unix)]
+mod interrupted;
 mod journal;
 mod learning;
 mod model;

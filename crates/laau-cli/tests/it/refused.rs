@@ -327,7 +327,7 @@ fn sizes_beyond_memory_are_refused_with_the_number() {
         "--horizon 1000000 --episodes 1000000000",
         "--horizon 9223372036854775807 --episodes 9223372036854775807",
         "--horizon 20 --episodes 5 --episodes-per-vm 1000000000000",
-        "--horizon 10000000 --episodes 5 --construction interleaved --episodes-per-vm 3",
+        "--horizon 10000000000 --episodes 5 --construction interleaved --episodes-per-vm 3",
         "--problem wireless --horizon 20 --split 1,1,1000000000000",
     ] {
         let run = bench.run(&format!("generate {rest} -o out.parquet"), "");
