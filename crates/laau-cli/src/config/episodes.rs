@@ -209,7 +209,10 @@ impl Section for AzureFunctionsSection {
 
 impl TraceSection for AzureFunctionsSection {
     fn further_files(&self) -> Vec<(&'static str, String)> {
-        let all = [("--durations", &self.durations), ("--app-memory", &self.app_memory)];
+        let all = [
+            ("--durations", &self.durations),
+            ("--app-memory", &self.app_memory),
+        ];
         all.into_iter()
             .flat_map(|(flag, paths)| paths.iter().flatten().map(move |path| (flag, path.clone())))
             .collect()

@@ -184,10 +184,7 @@ impl Journal {
     }
 
     /// Opens the journal of an interrupted episode and reads its decisions; says what had to be repaired.
-    fn resume(
-        path: &Path,
-        header: &Header,
-    ) -> Result<(Self, Vec<Record>, Option<String>), Failure> {
+    fn resume(path: &Path, header: &Header) -> Result<(Self, Vec<Record>, Option<String>), Failure> {
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -338,10 +335,7 @@ impl Journal {
 
     /// Writes sealed lines at the end, all of them or nothing, and syncs.
     fn write(&mut self, lines: &[u8]) -> std::io::Result<()> {
-        let written = self
-            .file
-            .write_all(lines)
-            .and_then(|()| self.file.sync_data());
+        let written = self.file.write_all(lines).and_then(|()| self.file.sync_data());
         match written {
             Ok(()) => self.length += lines.len() as u64,
             // What cannot be taken back now is taken back by --resume: its seal is broken.
@@ -395,9 +389,10 @@ impl Journal {
                 if !is_torn {
                     return Err(self.damaged(number));
                 }
-                let what = match is_last {
-                    true => "was cut off; its decision was",
-                    false => "and those after it were cut off; their decisions were",
+                let what = if is_last {
+                    "was cut off; its decision was"
+                } else {
+                    "and those after it were cut off; their decisions were"
                 };
                 repaired = Some(format!(
                     "{}: repaired: line {number} {what} never printed",
@@ -496,7 +491,10 @@ fn any_synced_after(lines: &[u8], step: usize) -> bool {
 
 fn no_regular_file(path: &Path) -> Failure {
     Failure::new(
-        format_args!("{}: a journal is a regular file, and this is none", path.display()),
+        format_args!(
+            "{}: a journal is a regular file, and this is none",
+            path.display()
+        ),
         "name a file on a disk, or a new one",
     )
 }

@@ -234,7 +234,10 @@ fn deployed(path: &Path, arguments: &DecideArgs) -> Result<(Deployed, Identity),
     }
     if arguments.config.named().is_some() {
         return Err(Failure::new(
-            format_args!("{}: the file has the problem; --config has no effect", path.display()),
+            format_args!(
+                "{}: the file has the problem; --config has no effect",
+                path.display()
+            ),
             "leave --config out",
         ));
     }
@@ -427,9 +430,8 @@ impl<W: Write> Service<W> {
         let safe = match &synced {
             Ok(()) => self.answers.len(),
             Err((safe, _)) => {
-                let decisions = self.answers.iter().enumerate().filter(|(_, (_, is))| *is);
-                let (first_lost, _) = decisions.skip(*safe).next().unwrap_or((0, &(0, true)));
-                first_lost
+                let mut decisions = self.answers.iter().enumerate().filter(|(_, (_, is))| *is);
+                decisions.nth(*safe).map_or(0, |(first_lost, _)| first_lost)
             }
         };
         let end = self.answers[..safe].last().map_or(0, |(end, _)| *end);

@@ -58,7 +58,10 @@ fn one_command_starts_and_goes_on() {
         }
         assert_eq!(out.lines().collect::<Vec<_>>()[..expected.len()], expected);
     }
-    let run = bench.run("decide --policy dgd --budget 60 --horizon 5 --new --resume --journal x", "");
+    let run = bench.run(
+        "decide --policy dgd --budget 60 --horizon 5 --new --resume --journal x",
+        "",
+    );
     assert_eq!(run.status, Some(2));
     assert!(!bench.path().join("x").exists());
 }
@@ -159,11 +162,15 @@ fn waiting_lines_share_a_sync_and_are_answered_in_their_order() {
     let weights: Vec<f64> = (0..300).map(|t| f64::from(t) / 300.0).collect();
     let arguments = "decide --policy dgd --budget 4000 --horizon 300";
     let mut input = contexts(&weights);
-    input.insert_str(input.len() / 2 + 1, "\n");
+    input.insert(input.len() / 2 + 1, '\n');
     let plain = bench.run(arguments, &input);
     let journalled = bench.run(&format!("{arguments} --journal day.jsonl"), &input);
     assert_eq!(plain, journalled);
-    assert!(journalled.stderr.contains("were refused"), "{}", journalled.stderr);
+    assert!(
+        journalled.stderr.contains("were refused"),
+        "{}",
+        journalled.stderr
+    );
     let journal = String::from_utf8(bench.read("day.jsonl")).unwrap();
     assert!(journal.contains("\"batch\":"), "no line shared a sync");
     let again = bench.stdout(&format!("{arguments} --journal day.jsonl"), "");
@@ -171,7 +178,10 @@ fn waiting_lines_share_a_sync_and_are_answered_in_their_order() {
         let lines = text.lines().filter(|line| line.starts_with("{\"step\""));
         lines.map(str::to_owned).collect::<Vec<_>>()
     };
-    let expected: Vec<String> = decisions(&plain.stdout).iter().map(|line| replayed(line)).collect();
+    let expected: Vec<String> = decisions(&plain.stdout)
+        .iter()
+        .map(|line| replayed(line))
+        .collect();
     assert_eq!(decisions(&again), expected);
 }
 

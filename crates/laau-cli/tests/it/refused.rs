@@ -11,7 +11,8 @@ fn bench() -> Bench {
     bench
 }
 
-const TRAIN: &str = "train --train sets/train.parquet --validation sets/validation.parquet --phases 1:0.01 --quiet";
+const TRAIN: &str =
+    "train --train sets/train.parquet --validation sets/validation.parquet --phases 1:0.01 --quiet";
 const COMPARE: &str =
     "compare --validation sets/validation.parquet --test sets/test.parquet --policies equal --quiet";
 
@@ -26,7 +27,11 @@ fn check(bench: &Bench, arguments: &str, sentence: &str) {
         "{}",
         run.stderr
     );
-    assert_eq!((run.stdout.as_str(), run.status), ("", Some(1)), "laau {arguments}");
+    assert_eq!(
+        (run.stdout.as_str(), run.status),
+        ("", Some(1)),
+        "laau {arguments}"
+    );
     assert_eq!(before, files(bench), "laau {arguments}");
 }
 
@@ -80,10 +85,7 @@ fn no_output_overwrites_an_input() {
             "m.checkpoint: --checkpoint and --log name the same file",
         ),
         ("-o m --checkpoint m", "m: -o and --checkpoint name the same file"),
-        (
-            "-o no/m --log no/m",
-            "no/m: -o and --log name the same file",
-        ),
+        ("-o no/m --log no/m", "no/m: -o and --log name the same file"),
     ] {
         check(&bench, &format!("{TRAIN} {rest}"), sentence);
     }
@@ -265,7 +267,11 @@ fn workloads_that_cannot_be_paid_are_refused() {
             "problem `log-utility` needs a budget 0 of at least 3 per step, the workload draws from 2 on",
         ),
     ] {
-        check(&bench, &format!("generate --horizon 5 {rest} -o out.csv"), sentence);
+        check(
+            &bench,
+            &format!("generate --horizon 5 {rest} -o out.csv"),
+            sentence,
+        );
     }
     bench.stdout("generate --horizon 5 --episodes 3 --budget 1,1 -o exact.csv", "");
     bench.stdout("learn --episodes exact.csv", "");
@@ -306,7 +312,10 @@ fn two_columns_of_one_name_are_refused() {
         "import table load.csv --series host --time minute --values cpu -o out",
         "load.csv: two columns are called `cpu`",
     );
-    bench.write("episodes.csv", "episode,step,context,budget,budget\n0,0,0.5,20,30\n");
+    bench.write(
+        "episodes.csv",
+        "episode,step,context,budget,budget\n0,0,0.5,20,30\n",
+    );
     check(
         &bench,
         "learn --episodes episodes.csv",
@@ -355,11 +364,7 @@ fn a_path_that_is_not_utf8_is_an_error_or_works() {
     let bench = bench();
     let name = |ending: &[u8]| OsStr::from_bytes(&[b"a\xff", ending].concat()).to_owned();
     let table = name(b".parquet");
-    std::fs::copy(
-        bench.path().join("sets/train.parquet"),
-        bench.path().join(&table),
-    )
-    .unwrap();
+    std::fs::copy(bench.path().join("sets/train.parquet"), bench.path().join(&table)).unwrap();
     let run = |arguments: &str, path: &OsStr| {
         let words: Vec<&str> = arguments.split_whitespace().collect();
         let mut command = command(bench.path(), &words);
@@ -395,7 +400,11 @@ fn a_path_that_is_not_utf8_is_an_error_or_works() {
         "experiment -o tables",
     ] {
         let run = run(arguments, &table);
-        assert!(run.stderr.starts_with("error: a\u{fffd}.parquet"), "{}", run.stderr);
+        assert!(
+            run.stderr.starts_with("error: a\u{fffd}.parquet"),
+            "{}",
+            run.stderr
+        );
         assert_eq!(run.status, Some(1), "{arguments}");
     }
     // What is written has any name.
@@ -411,7 +420,10 @@ fn a_path_that_is_not_utf8_is_an_error_or_works() {
              --policies equal -q -o",
             b"report",
         ),
-        ("decide --policy equal --budget 60 --horizon 5 --journal", b"journal"),
+        (
+            "decide --policy equal --budget 60 --horizon 5 --journal",
+            b"journal",
+        ),
     ] {
         let run = run(arguments, &name(ending));
         assert_eq!((run.status, run.stderr.as_str()), (Some(0), ""), "{arguments}");
@@ -438,7 +450,12 @@ fn a_damaged_table_is_told_without_the_words_of_a_panic() {
         }
         bench.write("damaged.parquet", &bytes);
         let run = bench.run("inspect damaged.parquet", "");
-        assert!(matches!(run.status, Some(0 | 1)), "{:?}: {}", run.status, run.stderr);
+        assert!(
+            matches!(run.status, Some(0 | 1)),
+            "{:?}: {}",
+            run.status,
+            run.stderr
+        );
         if run.status == Some(1) {
             refused += 1;
             assert!(

@@ -221,7 +221,7 @@ pub(crate) fn column_names(file: &Path, format: Format) -> Result<Vec<String>, E
     };
     match decode(|| scan?.collect_schema()) {
         Ok(Ok(schema)) => {
-            let names = schema.iter_names().map(ToString::to_string).collect();
+            let names: Vec<String> = schema.iter_names().map(ToString::to_string).collect();
             check_header(file, format, &names)?;
             Ok(names)
         }
@@ -243,9 +243,10 @@ pub(crate) fn column_names(file: &Path, format: Format) -> Result<Vec<String>, E
 }
 
 /// Refuses a header with a name twice. Polars gives the second one another name, with this in it.
-fn check_header(file: &Path, format: Format, names: &Vec<String>) -> Result<(), Error> {
+fn check_header(file: &Path, format: Format, names: &[String]) -> Result<(), Error> {
     const RENAMED: &str = "_duplicated_";
-    if !matches!(format, Format::Csv { header: true, .. }) || !names.iter().any(|name| name.contains(RENAMED)) {
+    if !matches!(format, Format::Csv { header: true, .. }) || !names.iter().any(|name| name.contains(RENAMED))
+    {
         return Ok(());
     }
     let path = path(file)?;

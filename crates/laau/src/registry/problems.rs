@@ -174,7 +174,11 @@ impl ProblemSpec {
                 upper,
                 actions,
                 bandwidth,
-            }) => task(Wireless::new(check_actions("wireless", *actions)?, *bandwidth, *upper)?),
+            }) => task(Wireless::new(
+                check_actions("wireless", *actions)?,
+                *bandwidth,
+                *upper,
+            )?),
             Self::Trading(TradingSpec { upper, impact }) => task(Trading::new(*impact, *upper)?),
             Self::Power(PowerSpec {
                 lower,

@@ -147,7 +147,9 @@ impl Parameters {
             let (expected, holds) = range_of(policy, name);
             if let Some(found) = values.iter().find(|value| !value.is_finite() || !holds(**value)) {
                 return Err(Error::parameter(
-                    format_args!("policy `{policy}`: expected {expected} for parameter `{name}`, found {found}"),
+                    format_args!(
+                        "policy `{policy}`: expected {expected} for parameter `{name}`, found {found}"
+                    ),
                     format_args!("correct it, or leave --parameter {name} out for the default"),
                 ));
             }

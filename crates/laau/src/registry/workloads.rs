@@ -2,10 +2,10 @@
 
 use laau_core::problems::LogUtility;
 use laau_core::{Dimensions, Episodes, Problem, Sets};
-use laau_data::{Construction, Split};
 use laau_data::synthetic::{
     ContextProcess, Fading, GenerateOptions, Prices, Site, VmJobs, Workload, generate_sets,
 };
+use laau_data::{Construction, Split};
 
 use super::{Error, ProblemSpec};
 
