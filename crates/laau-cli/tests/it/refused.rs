@@ -440,14 +440,25 @@ fn a_damaged_table_is_told_without_the_words_of_a_panic() {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         usize::try_from(state >> 33).unwrap() % bound
     };
-    let mut refused = 0;
-    for _ in 0..60 {
+    let mut damaged: Vec<Vec<u8>> = (0..20)
+        .map(|_| {
+            let mut bytes = whole.clone();
+            for _ in 0..12 {
+                let place = bytes.len() - 8 - below(700.min(bytes.len() - 8));
+                bytes[place] ^= 1 << below(8);
+            }
+            bytes
+        })
+        .collect();
+    // The number of rows, 60, is written as 120; where it says 62, the decoder panics.
+    let counts = (0..whole.len()).filter(|place| whole[*place] == 120);
+    damaged.extend(counts.map(|place| {
         let mut bytes = whole.clone();
-        for _ in 0..12 {
-            // The footer, where the numbers of rows and the places of columns are.
-            let place = bytes.len() - 8 - below(700.min(bytes.len() - 8));
-            bytes[place] ^= 1 << below(8);
-        }
+        bytes[place] = 124;
+        bytes
+    }));
+    let mut gave_up = 0;
+    for bytes in damaged {
         bench.write("damaged.parquet", &bytes);
         let run = bench.run("inspect damaged.parquet", "");
         assert!(
@@ -457,7 +468,7 @@ fn a_damaged_table_is_told_without_the_words_of_a_panic() {
             run.stderr
         );
         if run.status == Some(1) {
-            refused += 1;
+            gave_up += usize::from(run.stderr.contains("the file is damaged: the decoder gave up"));
             assert!(
                 run.stderr.starts_with("error: damaged.parquet") && run.stderr.lines().count() == 2,
                 "{}",
@@ -465,5 +476,5 @@ fn a_damaged_table_is_told_without_the_words_of_a_panic() {
             );
         }
     }
-    assert!(refused > 20, "only {refused} were refused");
+    assert!(gave_up > 0, "the decoder never panicked");
 }
