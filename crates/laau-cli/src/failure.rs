@@ -179,7 +179,11 @@ impl From<laau::data::Error> for Failure {
         let hint = match error {
             Error::Core(error) => return error.into(),
             Error::Io { file, source } => {
-                return Self::file(&file, &source, "check the path and its permissions");
+                let hint = match source.kind() {
+                    std::io::ErrorKind::InvalidFilename => "rename the file or its folder",
+                    _ => "check the path and its permissions",
+                };
+                return Self::file(&file, &source, hint);
             }
             Error::Invalid { .. } => "`laau config --default` shows every key with a value that fits",
             Error::NoFile { .. } => {
@@ -187,6 +191,7 @@ impl From<laau::data::Error> for Failure {
             }
             Error::TooShort { .. } => "ask for fewer episodes with --split, or a shorter --horizon",
             Error::Empty { .. } | Error::Unreadable { .. } => "the file may be truncated: fetch it again",
+            Error::DuplicateColumn { .. } => "give each column a name of its own",
             Error::MissingColumn { .. } => "name the columns with the flags of `laau import table --help`",
             _ => "correct the file, or choose another format; see `laau import --help`",
         };

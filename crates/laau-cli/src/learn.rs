@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::config::{ConfigFile, Flags, LearningSection, ModelSection, ProblemSection};
 use crate::failure::Failure;
+use crate::output::Named;
 use crate::sets::Set;
 use crate::train::save_model;
 use crate::{interrupt, output, sets};
@@ -56,6 +57,14 @@ enum Format {
 
 /// Learns from every episode in turn.
 pub(crate) fn run(arguments: &LearnArgs) -> Result<(), Failure> {
+    if let Some(path) = &arguments.output {
+        let inputs: Vec<Named<'_>> = [("--episodes", &*arguments.episodes)]
+            .into_iter()
+            .chain(arguments.model.as_deref().map(|model| ("--model", model)))
+            .chain(arguments.config.named())
+            .collect();
+        output::keep_apart(&inputs, &[("-o", path)])?;
+    }
     let config = arguments.config.read()?;
     let warm = match &arguments.model {
         Some(path) => Some(laau::net::load_model(path)?),

@@ -41,6 +41,95 @@ pub(crate) fn probe(place: &Path) -> Result<(), Failure> {
         .map_err(|error| cannot_write(place, &error))
 }
 
+/// A file by what names it on the command line: `--train`, `-o`.
+pub(crate) type Named<'a> = (&'a str, &'a Path);
+
+/// Refuses outputs that would overwrite an input, or each other, before any work is done.
+///
+/// Files are compared by what they are, not by what they are called: a link to an input is that input.
+pub(crate) fn keep_apart(inputs: &[Named<'_>], outputs: &[Named<'_>]) -> Result<(), Failure> {
+    for (at, (flag, path)) in outputs.iter().enumerate() {
+        let place = identity(path);
+        if let Some((input, _)) = inputs.iter().find(|(_, input)| identity(input) == place) {
+            return Err(Failure::new(
+                format_args!("{}: {flag} would overwrite the file of {input}", path.display()),
+                format_args!("name another file with {flag}"),
+            ));
+        }
+        if let Some((other, _)) = outputs[..at].iter().find(|(_, other)| identity(other) == place) {
+            return Err(Failure::new(
+                format_args!("{}: {other} and {flag} name the same file", path.display()),
+                "name a file of its own for each",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses one and the same file as two sets of episodes.
+pub(crate) fn check_distinct(sets: &[Named<'_>]) -> Result<(), Failure> {
+    for (at, (flag, path)) in sets.iter().enumerate() {
+        let file = identity(path);
+        if let Some((other, _)) = sets[..at].iter().find(|(_, other)| identity(other) == file) {
+            return Err(Failure::new(
+                format_args!("{}: {other} and {flag} are the same file", path.display()),
+                "what is learned from episodes has to be judged on others; `laau generate --split` makes sets that share nothing",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// What makes two paths the same file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum FileIdentity {
+    /// Device and number on it.
+    #[cfg(unix)]
+    Number(u64, u64),
+    /// The whole path, without links.
+    Path(PathBuf),
+}
+
+impl FileIdentity {
+    /// The identity of a file that exists, by what the system says about it.
+    #[cfg(unix)]
+    pub(crate) fn of(metadata: &fs::Metadata) -> Self {
+        use std::os::unix::fs::MetadataExt as _;
+        Self::Number(metadata.dev(), metadata.ino())
+    }
+}
+
+/// The identity of a file that exists, or of the place where it would be.
+fn identity(path: &Path) -> FileIdentity {
+    #[cfg(unix)]
+    if let Ok(metadata) = fs::metadata(path) {
+        return FileIdentity::of(&metadata);
+    }
+    FileIdentity::Path(resolve(path, 0))
+}
+
+/// A whole path without links; links that lead nowhere yet are followed to where the file would be.
+fn resolve(path: &Path, links: usize) -> PathBuf {
+    /// As many as Linux follows.
+    const MOST_LINKS: usize = 40;
+    if let Ok(found) = fs::canonicalize(path) {
+        return found;
+    }
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    if links < MOST_LINKS
+        && let Ok(target) = fs::read_link(path)
+    {
+        return resolve(&folder.join(target), links + 1);
+    }
+    match (fs::canonicalize(folder), path.file_name()) {
+        (Ok(folder), Some(name)) => folder.join(name),
+        _ => std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
+    }
+}
+
 /// Files that appear together, each as a whole, or not at all: they are written beside their places, then moved there.
 ///
 /// A full disk or an interruption leaves nothing half-written.

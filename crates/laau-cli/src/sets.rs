@@ -109,6 +109,18 @@ impl Set {
     }
 }
 
+/// Sorts seeds, and refuses one that is given twice.
+pub(crate) fn check_seeds(seeds: &mut [u64]) -> Result<(), Failure> {
+    seeds.sort_unstable();
+    match seeds.windows(2).find(|pair| pair[0] == pair[1]) {
+        None => Ok(()),
+        Some(pair) => Err(Failure::new(
+            format_args!("seed {} is given twice", pair[0]),
+            "give each seed once: the same seed gives the same policy",
+        )),
+    }
+}
+
 /// Refuses a model of another problem.
 pub(crate) fn check_model(task: &Task, spec: &ModelSpec) -> Result<(), Failure> {
     spec.check_problem(&*task.problem).map_err(|error| {

@@ -23,6 +23,16 @@ pub(crate) fn tell(error: &Error, arguments: &[OsString]) -> u8 {
             output::talk(error);
             USAGE
         }
+        ErrorKind::InvalidUtf8 => {
+            let word = arguments.iter().find(|word| word.to_str().is_none());
+            let word = word.map(|word| word.display().to_string()).unwrap_or_default();
+            Failure::new(
+                format_args!("`{word}`: an argument that is not UTF-8"),
+                "rename the file or its folder",
+            )
+            .tell();
+            USAGE
+        }
         _ => {
             Failure::new(sentence(error), hint(error, arguments)).tell();
             USAGE

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use crate::episode::Episodes;
 use crate::error::Error;
-use crate::fit::{Fit, FitSets, Player, Sets};
+use crate::fit::{Fit, FitObserver, FitSets, Player, Sets};
 use crate::report::{PolicyReport, Report, Run};
 use crate::rollout::Rollout;
 use crate::task::Task;
@@ -41,6 +41,25 @@ pub trait ComparisonObserver: Sync {
     /// A policy was fitted and played.
     fn done(&self, policy: &str, run: &Run, elapsed: Duration) {
         let _ = (policy, run, elapsed);
+    }
+
+    /// Polled before and during every fit; `true` ends the comparison. The report then has the policies that are
+    /// finished, and the names of the others.
+    fn should_stop(&self) -> bool {
+        false
+    }
+}
+
+/// Passes the wish to stop on to a fit, and knows whether the fit has heard it.
+struct Stopper<'a> {
+    observer: &'a dyn ComparisonObserver,
+    stopped: bool,
+}
+
+impl FitObserver for Stopper<'_> {
+    fn should_stop(&mut self) -> bool {
+        self.stopped |= self.observer.should_stop();
+        self.stopped
     }
 }
 
@@ -147,22 +166,30 @@ impl<'a> Comparison<'a> {
             })
             .collect();
         self.observer.begin(jobs.len());
-        let results: Vec<Result<Run, Error>> = jobs
+        let results: Vec<Result<Option<Run>, Error>> = jobs
             .par_iter()
             .map(|&(index, seed)| {
                 let Entry { name, fit, sets } = &self.entries[index];
                 let began = Instant::now();
                 let run = self.play(&**fit, *sets, seed)?;
-                self.observer.done(name, &run, began.elapsed());
+                if let Some(run) = &run {
+                    self.observer.done(name, run, began.elapsed());
+                }
                 Ok(run)
             })
             .collect();
         let mut played: Vec<(String, Vec<Run>)> = Vec::new();
         let mut left_out: Vec<(String, Error)> = Vec::new();
+        let mut unfinished: Vec<String> = Vec::new();
         for (&(index, _), result) in jobs.iter().zip(results) {
             let name = &self.entries[index].name;
             match result {
-                Ok(run) => match played.last_mut() {
+                Ok(None) => {
+                    if unfinished.last() != Some(name) {
+                        unfinished.push(name.clone());
+                    }
+                }
+                Ok(Some(run)) => match played.last_mut() {
                     Some((last, runs)) if last == name => runs.push(run),
                     _ => played.push((name.clone(), vec![run])),
                 },
@@ -174,13 +201,15 @@ impl<'a> Comparison<'a> {
                 Err(error) => return Err(error),
             }
         }
+        // The figures of a policy are over all its seeds, or there are none.
+        played.retain(|(name, _)| !unfinished.contains(name));
         let optimum = self.optimum_of(&played, &mut left_out);
         let policies = played
             .into_iter()
             .map(|(name, runs)| {
                 let mut report =
                     PolicyReport::new(name, runs, &self.seeds, &self.sets.test, optimum.as_deref());
-                if self.timed {
+                if self.timed && unfinished.is_empty() {
                     let player = &report.runs[0].fitted.player;
                     report.microseconds_per_decision =
                         Some(microseconds(self.task, player, &self.sets.test)?);
@@ -195,17 +224,30 @@ impl<'a> Comparison<'a> {
             seeds: self.seeds,
             policies,
             left_out,
+            unfinished,
         })
     }
 
-    fn play(&self, fit: &dyn Fit, sets: FitSets<'_>, seed: u64) -> Result<Run, Error> {
-        let fitted = fit.fit(self.task, sets, seed, &mut ())?;
+    /// Fits and plays; nothing if the observer asked for the end before.
+    fn play(&self, fit: &dyn Fit, sets: FitSets<'_>, seed: u64) -> Result<Option<Run>, Error> {
+        let mut stopper = Stopper {
+            observer: self.observer,
+            stopped: false,
+        };
+        if stopper.should_stop() {
+            return Ok(None);
+        }
+        let fitted = fit.fit(self.task, sets, seed, &mut stopper);
+        if stopper.stopped {
+            return Ok(None);
+        }
+        let fitted = fitted?;
         let rollouts = fitted.player.play(self.task, &self.sets.test)?;
-        Ok(Run {
+        Ok(Some(Run {
             seed,
             fitted,
             rollouts,
-        })
+        }))
     }
 
     /// Inapplicable policies on request; the optimum always, since it is only the reference.
@@ -229,7 +271,7 @@ impl<'a> Comparison<'a> {
             return listed;
         }
         match self.play(&**self.optimum.as_ref()?, self.sets.to_fit(), self.seeds[0]) {
-            Ok(run) => Some(run.rollouts),
+            Ok(run) => run.map(|run| run.rollouts),
             Err(error) => {
                 left_out.push(("opt".to_owned(), error));
                 None

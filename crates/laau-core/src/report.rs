@@ -31,6 +31,9 @@ pub struct Report {
     /// Policies that were left out, and why.
     #[serde(skip)]
     pub left_out: Vec<(String, Error)>,
+    /// Policies that were not finished because the observer asked for the end; serialised if there are any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unfinished: Vec<String>,
 }
 
 /// The figures of one policy over all episodes and seeds.

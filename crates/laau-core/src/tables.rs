@@ -12,6 +12,9 @@ pub trait Row: Serialize + DeserializeOwned {
 
 macro_rules! rows {
     ($($(#[$doc:meta])* $file:literal => $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* })*) => {
+        /// The file names of all tables.
+        pub const FILES: &[&str] = &[$($file),*];
+
         $(
             $(#[$doc])*
             #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -69,6 +69,14 @@ pub enum Error {
         /// The columns it has.
         found: String,
     },
+    /// A table with two columns of one name.
+    #[error("{}: two columns are called `{column}`", file.display())]
+    DuplicateColumn {
+        /// The file.
+        file: PathBuf,
+        /// The name.
+        column: String,
+    },
     /// A row with more columns than its layout.
     #[error("{}, row {row}: expected {expected} columns, found more, the next is `{found}`", file.display())]
     TooManyColumns {

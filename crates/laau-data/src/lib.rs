@@ -15,7 +15,7 @@ pub use inspect::{
 };
 pub use load::{
     AzureFunctions, AzureFunctionsOptions, AzureVm, AzureVmOptions, CpuReading, Dropped, Irregular, Order,
-    Readings, Step, Table, TableOptions, Trace, TraceCounts, ValueColumn, VmProperty, VmTableOptions,
+    Readings, Step, Table, TableOptions, Trace, TraceCounts, ValueColumn, VmProperty, VmTableOptions, expand,
 };
 pub use shift::{tsne, wasserstein};
 pub use tables::{TableColumn, Values, read_episodes, write_episodes, write_table};

@@ -1,14 +1,29 @@
 //! The report's files.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use laau::core::{Episodes, Report, Rollout, column_names};
 use laau::data::{TableColumn, Values, write_table};
-use laau::registry::{ProblemSpec, policy_to_bytes};
+use laau::registry::{PolicyKind, ProblemSpec, policy_to_bytes};
 
 use super::formats::json;
 use crate::failure::Failure;
 use crate::output::{self, Staged};
+
+/// Every file that may be written.
+pub(super) fn places(folder: &Path, policies: &[PolicyKind], steps: bool) -> Vec<PathBuf> {
+    let fixed = ["summary.json", "rollouts.parquet"].into_iter();
+    let mut places: Vec<PathBuf> = fixed
+        .chain(steps.then_some("steps.parquet"))
+        .map(|name| folder.join(name))
+        .collect();
+    places.extend(policies.iter().map(|policy| policy_file(folder, policy.name())));
+    places
+}
+
+fn policy_file(folder: &Path, name: &str) -> PathBuf {
+    folder.join(format!("{name}.policy"))
+}
 
 /// Writes `summary.json`, `rollouts.parquet`, a policy file per policy and, if wanted, `steps.parquet`: all of them or none.
 pub(super) fn write(
@@ -26,7 +41,7 @@ pub(super) fn write(
         // Those of the first seed; the offline optimum and the like cannot be stored.
         let fitted = &policy.runs[0].fitted;
         if fitted.document.is_some() {
-            let place = folder.join(format!("{}.policy", policy.name));
+            let place = policy_file(folder, &policy.name);
             let beside = staged.add(place.clone())?;
             let bytes = policy_to_bytes(&policy.name, fitted, problem, test.horizon())?;
             std::fs::write(beside, bytes).map_err(|error| output::cannot_write(&place, &error))?;

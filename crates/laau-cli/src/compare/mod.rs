@@ -4,6 +4,8 @@ mod export;
 mod formats;
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
@@ -14,8 +16,9 @@ use laau::registry::PolicyKind;
 use self::formats::Format;
 use crate::config::{ConfigFile, Flags, ProblemSection, TrainingSection};
 use crate::failure::Failure;
+use crate::output::Named;
 use crate::progress::Progress;
-use crate::{output, sets};
+use crate::{interrupt, output, sets};
 
 /// The arguments as they are typed.
 #[derive(Debug, Args)]
@@ -63,19 +66,30 @@ pub(crate) struct CompareArgs {
 
 /// Fits, plays, reports.
 pub(crate) fn run(arguments: &CompareArgs) -> Result<(), Failure> {
+    let paths = [
+        ("--train", &*arguments.train),
+        ("--validation", &*arguments.validation),
+        ("--test", &*arguments.test),
+    ];
+    let policies = chosen(&arguments.policies)?;
+    if let Some(folder) = &arguments.output {
+        let inputs: Vec<Named<'_>> = paths.into_iter().chain(arguments.config.named()).collect();
+        let places = export::places(folder, &policies, arguments.steps);
+        let outputs: Vec<Named<'_>> = places.iter().map(|place| ("-o", &**place)).collect();
+        output::keep_apart(&inputs, &outputs)?;
+    }
+    output::check_distinct(&paths)?;
     let config = arguments.config.read()?;
     let problem = config.problem(&arguments.problem)?;
     let task = problem.task()?;
     let training = config.section(&arguments.training)?.settings();
     training.clone().check()?;
-    let policies = chosen(&arguments.policies)?;
     let mut seeds = arguments.seeds.clone();
-    seeds.sort_unstable();
-    seeds.dedup();
+    sets::check_seeds(&mut seeds)?;
     if seeds.is_empty() {
         seeds.push(training.seed);
     }
-    let paths = [&*arguments.train, &*arguments.validation, &*arguments.test];
+    let paths = paths.map(|(_, path)| path);
     let [train, validation, test] = sets::read(&*task.problem, paths)?.map(|set| set.episodes);
     if let Some(folder) = &arguments.output {
         std::fs::create_dir_all(folder).map_err(|error| output::cannot_write(folder, &error))?;
@@ -86,7 +100,10 @@ pub(crate) fn run(arguments: &CompareArgs) -> Result<(), Failure> {
         validation,
         test,
     };
-    let watch = Watch(Progress::new(1, arguments.quiet));
+    let watch = Watch {
+        progress: Progress::new(1, arguments.quiet),
+        asked: interrupt::watch()?,
+    };
     let named = !arguments.policies.is_empty();
     let mut comparison = Comparison::new(&task, &sets)
         .seeds(seeds)
@@ -98,14 +115,34 @@ pub(crate) fn run(arguments: &CompareArgs) -> Result<(), Failure> {
         comparison = comparison.with(name.name(), name.fit(&training));
     }
     let report = comparison.run()?;
-    watch.0.finish();
+    watch.progress.finish();
     for warning in warnings(&report) {
         output::talk(warning);
     }
-    if let Some(folder) = &arguments.output {
-        export::write(folder, &report, &sets.test, &problem, arguments.steps)?;
+    let finished = report.policies.len();
+    if report.unfinished.is_empty() || finished > 0 {
+        if let Some(folder) = &arguments.output {
+            export::write(folder, &report, &sets.test, &problem, arguments.steps)?;
+        }
+        output::print(arguments.format.text(&report)?)?;
     }
-    output::print(arguments.format.text(&report)?)
+    if report.unfinished.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::Interrupted {
+        sentence: format!(
+            "stopped: the comparison is incomplete, without {}",
+            report.unfinished.join(", ")
+        ),
+        hint: match (finished, &arguments.output) {
+            (0, _) => "no policy was finished, and nothing was written".to_owned(),
+            (_, None) => format!("the {finished} policies that were finished are reported"),
+            (_, Some(folder)) => format!(
+                "the {finished} policies that were finished are reported, and in {}",
+                folder.display()
+            ),
+        },
+    })
 }
 
 /// The policies that were named, or all.
@@ -128,21 +165,28 @@ fn chosen(named: &[String]) -> Result<Vec<PolicyKind>, Failure> {
 }
 
 /// Progress of the fits.
-struct Watch(Progress);
+struct Watch {
+    progress: Progress,
+    asked: Arc<AtomicBool>,
+}
 
 impl ComparisonObserver for Watch {
     fn begin(&self, jobs: usize) {
-        self.0.set_length(jobs);
+        self.progress.set_length(jobs);
     }
 
     fn done(&self, policy: &str, run: &Run, elapsed: Duration) {
-        self.0.advance();
-        self.0.line(format_args!(
+        self.progress.advance();
+        self.progress.line(format_args!(
             "{policy}, seed {}: utility {}, {:.1} s",
             run.seed,
             four_digits(mean_utility(&run.rollouts)),
             elapsed.as_secs_f64()
         ));
+    }
+
+    fn should_stop(&self) -> bool {
+        self.asked.load(Ordering::Relaxed)
     }
 }
 

@@ -91,6 +91,12 @@ impl EpisodesSection {
     }
 }
 
+/// A section that says what is taken of a trace.
+pub(crate) trait TraceSection: Section {
+    /// Files that are read besides the trace, by their flags: paths or patterns.
+    fn further_files(&self) -> Vec<(&'static str, String)>;
+}
+
 /// What is taken of the Azure VM trace.
 #[derive(Debug, Clone, PartialEq, Default, Args, Serialize, Deserialize)]
 #[command(next_help_heading = "azure-vm")]
@@ -144,6 +150,15 @@ impl Section for AzureVmSection {
     }
 }
 
+impl TraceSection for AzureVmSection {
+    fn further_files(&self) -> Vec<(&'static str, String)> {
+        self.vm_table
+            .iter()
+            .map(|path| ("--vm-table", path.clone()))
+            .collect()
+    }
+}
+
 impl AzureVmSection {
     pub(crate) fn options(&self, paths: &[String]) -> AzureVmOptions {
         let stock = AzureVmOptions::default();
@@ -189,6 +204,18 @@ impl Section for AzureFunctionsSection {
             durations: Some(vec!["function_durations_percentiles.anon.d*.csv".to_owned()]),
             app_memory: Some(vec!["app_memory_percentiles.anon.d*.csv".to_owned()]),
         }
+    }
+}
+
+impl TraceSection for AzureFunctionsSection {
+    fn further_files(&self) -> Vec<(&'static str, String)> {
+        let all = [
+            ("--durations", &self.durations),
+            ("--app-memory", &self.app_memory),
+        ];
+        all.into_iter()
+            .flat_map(|(flag, paths)| paths.iter().flatten().map(move |path| (flag, path.clone())))
+            .collect()
     }
 }
 
@@ -253,6 +280,12 @@ impl Section for TableSection {
             step: Some(300),
             ..Self::default()
         }
+    }
+}
+
+impl TraceSection for TableSection {
+    fn further_files(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
     }
 }
 

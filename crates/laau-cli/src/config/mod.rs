@@ -18,12 +18,15 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
-pub(crate) use self::episodes::{AzureFunctionsSection, AzureVmSection, EpisodesSection, TableSection};
+pub(crate) use self::episodes::{
+    AzureFunctionsSection, AzureVmSection, EpisodesSection, TableSection, TraceSection,
+};
 pub(crate) use self::model::ModelSection;
 pub(crate) use self::problem::ProblemSection;
 pub(crate) use self::training::{LearningSection, TrainingSection};
 pub(crate) use self::workload::WorkloadSection;
 use crate::failure::{Failure, Hint as _};
+use crate::output::Named;
 
 /// A section of the configuration: optional values that flags and files share.
 pub(crate) trait Section: Args + Serialize + DeserializeOwned + Default {
@@ -98,6 +101,11 @@ pub(crate) struct ConfigFile {
 }
 
 impl ConfigFile {
+    /// The file as an input of the command.
+    pub(crate) fn named(&self) -> Option<Named<'_>> {
+        self.path.as_deref().map(|path| ("--config", path))
+    }
+
     /// Reads the file, if there is one.
     pub(crate) fn read(&self) -> Result<Config, Failure> {
         let Some(path) = &self.path else {
@@ -128,8 +136,10 @@ impl Config {
 }
 
 /// The keys that are set.
-fn table(section: &impl Section) -> Result<Table, Failure> {
-    Table::try_from(section).hint("this is a mistake in laau itself: please report it")
+fn table<S: Section>(section: &S) -> Result<Table, Failure> {
+    Table::try_from(section)
+        .map_err(|error| format!("[{}]: {error}", S::NAME))
+        .hint("the numbers of a configuration go up to 9223372036854775807")
 }
 
 /// Calls a macro with every section, in the order in which they are printed.

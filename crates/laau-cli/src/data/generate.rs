@@ -3,12 +3,14 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use laau::core::Sets;
 use laau::data::Split;
 
-use super::write_episodes;
+use super::{check_ending, places, write_episodes};
 use crate::config::{ConfigFile, Flags, ProblemSection, WorkloadSection};
 use crate::failure::Failure;
-use crate::output::{self, Staged};
+use crate::interrupt;
+use crate::output::{self, Named, Staged};
 
 /// The arguments as they are typed.
 #[derive(Debug, Args)]
@@ -32,29 +34,73 @@ pub(crate) struct GenerateArgs {
 pub(crate) fn run(arguments: &GenerateArgs) -> Result<(), Failure> {
     let config = arguments.config.read()?;
     let section = config.section(&arguments.workload)?;
-    let workload = section.workload(&config.problem(&arguments.problem)?)?;
+    let problem = config.problem(&arguments.problem)?;
+    let workload = section.workload(&problem)?;
     let options = section.options();
-    let mut staged = Staged::default();
-    match section.split.map(Split::from) {
-        None => {
-            let episodes = workload.generate(&options)?;
-            write_episodes(&mut staged, &arguments.output, &episodes)?;
-        }
+    let split = section.split.map(Split::from);
+    let places = match split {
+        None => vec![arguments.output.clone()],
+        Some(_) => places(&arguments.output).to_vec(),
+    };
+    let inputs: Vec<Named<'_>> = arguments.config.named().into_iter().collect();
+    let outputs: Vec<Named<'_>> = places.iter().map(|place| ("-o", &**place)).collect();
+    output::keep_apart(&inputs, &outputs)?;
+    for place in &places {
+        check_ending(place)?;
+    }
+    let task = problem.task()?;
+    workload.check_budgets(&*task.problem, &options)?;
+    let sizes = split.map_or(vec![options.episodes], |split| split.sizes().to_vec());
+    check_memory(workload.memory(&*task.problem, &sizes, &options))?;
+
+    let asked = interrupt::watch()?;
+    let sets = interrupt::wait(&asked, NOTHING, move || match split {
+        None => Ok(vec![workload.generate(&options)?]),
         Some(split) => {
-            let folder = &arguments.output;
-            let sets = workload.generate_split(split, &options)?;
-            std::fs::create_dir_all(folder).map_err(|error| output::cannot_write(folder, &error))?;
-            for (name, episodes) in Split::NAMES
-                .into_iter()
-                .zip([&sets.train, &sets.validation, &sets.test])
-            {
-                write_episodes(
-                    &mut staged,
-                    &folder.join(name).with_extension("parquet"),
-                    episodes,
-                )?;
-            }
+            let Sets {
+                train,
+                validation,
+                test,
+            } = workload.generate_split(split, &options)?;
+            Ok::<_, laau::data::Error>(vec![train, validation, test])
         }
+    })??;
+    if split.is_some() {
+        let folder = &arguments.output;
+        std::fs::create_dir_all(folder).map_err(|error| output::cannot_write(folder, &error))?;
+    }
+    let mut staged = Staged::default();
+    for (place, episodes) in places.iter().zip(&sets) {
+        write_episodes(&mut staged, place, episodes)?;
+        interrupt::check(&asked, NOTHING)?;
     }
     staged.commit()
+}
+
+/// What is left of a command that was interrupted.
+const NOTHING: &str = "stopped; nothing was written";
+
+/// Refuses what would not fit into the memory that is free; 4 GiB where that is not known.
+fn check_memory(needed: u128) -> Result<(), Failure> {
+    const GIB: u128 = 1 << 30;
+    let free = free_memory().unwrap_or(4 * GIB);
+    if needed <= free {
+        return Ok(());
+    }
+    Err(Failure::new(
+        format_args!(
+            "these episodes take about {} GiB of memory, {} GiB are free",
+            needed.div_ceil(GIB),
+            free / GIB
+        ),
+        "ask for fewer --episodes, a shorter --horizon, or one set at a time with --part",
+    ))
+}
+
+/// Bytes of memory that can be had without swapping, where the system says.
+fn free_memory() -> Option<u128> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u128 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
 }

@@ -1,16 +1,21 @@
 //! `laau import`: a trace becomes episodes for training, validation and test.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, Subcommand};
-use laau::data::{AzureFunctions, AzureVm, EpisodeOptions, Error, Imported, Split, Table, Trace};
+use laau::data::{
+    AzureFunctions, AzureVm, EpisodeOptions, Error, Imported, Order, Readings, Step, Table, Trace,
+    ValueColumn,
+};
 
-use super::write_episodes;
+use super::{places, write_episodes};
 use crate::config::{
-    AzureFunctionsSection, AzureVmSection, ConfigFile, EpisodesSection, Flags, Section, TableSection,
+    AzureFunctionsSection, AzureVmSection, ConfigFile, EpisodesSection, Flags, TableSection, TraceSection,
 };
 use crate::failure::Failure;
-use crate::output::{self, Staged};
+use crate::interrupt;
+use crate::output::{self, Named, Staged};
 
 /// The arguments as they are typed.
 #[derive(Debug, Args)]
@@ -39,7 +44,7 @@ enum Format {
 }
 
 #[derive(Debug, Args)]
-struct FormatArgs<S: Section + Send + Sync + Clone + 'static> {
+struct FormatArgs<S: TraceSection + Send + Sync + Clone + 'static> {
     /// Files or patterns
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<String>,
@@ -65,11 +70,30 @@ pub(crate) fn run(arguments: &ImportArgs) -> Result<(), Failure> {
     }
 }
 
-impl<S: Section + Send + Sync + Clone + 'static> FormatArgs<S> {
+impl<S: TraceSection + Send + Sync + Clone + 'static> FormatArgs<S> {
     fn write<T: Trace>(&self, open: impl Fn(&S, &[String]) -> Result<T, Error>) -> Result<(), Failure> {
         let config = self.config.read()?;
-        let trace = open(&config.section(&self.trace)?, &self.paths)?;
+        let section = config.section(&self.trace)?;
+        self.check_places(&section)?;
+        let trace = open(&section, &self.paths)?;
         write(&trace, &config.section(&self.episodes)?, &self.output)
+    }
+
+    /// Refuses to overwrite a file of the trace.
+    fn check_places(&self, section: &S) -> Result<(), Failure> {
+        let mut files: Vec<(&str, PathBuf)> = Vec::new();
+        let patterns = self.paths.iter().map(|path| ("PATH", path.clone()));
+        for (flag, pattern) in patterns.chain(section.further_files()) {
+            let found = laau::data::expand(&[pattern])?;
+            files.extend(found.into_iter().map(|file| (flag, file)));
+        }
+        let inputs: Vec<Named<'_>> = files
+            .iter()
+            .map(|(flag, file)| (*flag, &**file))
+            .chain(self.config.named())
+            .collect();
+        let places = places(&self.output);
+        output::keep_apart(&inputs, &places.each_ref().map(|place| ("-o", &**place)))
     }
 }
 
@@ -78,16 +102,55 @@ fn write(trace: &dyn Trace, section: &EpisodesSection, folder: &Path) -> Result<
     options.validate()?;
     // Whether the output can be written shows before a long trace is read.
     std::fs::create_dir_all(folder).map_err(|error| output::cannot_write(folder, &error))?;
-    let Imported { sets, report } = laau::data::import(trace, &options)?;
+    let asked = interrupt::watch()?;
+    let trace = Interruptible { trace, asked: &asked };
+    let imported = laau::data::import(&trace, &options);
+    interrupt::check(&asked, NOTHING)?;
+    let Imported { sets, report } = imported?;
     let mut staged = Staged::default();
-    for (name, episodes) in Split::NAMES
-        .into_iter()
+    for (place, episodes) in places(folder)
+        .iter()
         .zip([&sets.train, &sets.validation, &sets.test])
     {
-        let place = folder.join(name).with_extension("parquet");
-        write_episodes(&mut staged, &place, episodes)?;
+        write_episodes(&mut staged, place, episodes)?;
+        interrupt::check(&asked, NOTHING)?;
     }
     staged.commit()?;
     let report = serde_json::to_string_pretty(&report).map_err(|error| Failure::output(&error.into()))?;
     output::print(report + "\n")
+}
+
+/// What is left of an import that was interrupted.
+const NOTHING: &str = "stopped; nothing was written";
+
+/// A trace whose reading ends when the user asks.
+struct Interruptible<'a> {
+    trace: &'a dyn Trace,
+    asked: &'a AtomicBool,
+}
+
+impl Trace for Interruptible<'_> {
+    fn values(&self) -> Vec<ValueColumn> {
+        self.trace.values()
+    }
+
+    fn time_column(&self) -> &str {
+        self.trace.time_column()
+    }
+
+    fn step(&self) -> Step {
+        self.trace.step()
+    }
+
+    fn read(&self, order: Order, visit: &mut dyn FnMut(&Readings) -> Result<(), Error>) -> Result<(), Error> {
+        self.trace.read(order, &mut |readings| {
+            if self.asked.load(Ordering::Relaxed) {
+                return Err(Error::Io {
+                    file: PathBuf::new(),
+                    source: std::io::ErrorKind::Interrupted.into(),
+                });
+            }
+            visit(readings)
+        })
+    }
 }

@@ -1,7 +1,8 @@
 //! The journal of an episode: what was decided is on disk before anybody hears of it.
 //!
 //! Line 1 says which episode it is, every further line is one decision; each ends in a checksum that also covers all
-//! lines before it. A line that was cut off by a crash was never printed, so that it may be taken back.
+//! lines before it. Decisions on contexts that wait together share one sync; those after the first say with which step
+//! their batch began. What was cut off by a crash in the last batch was never printed, so that it may be taken back.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::lines::{Decision, seal, unseal};
 use crate::failure::{Failure, reason};
+use crate::output::FileIdentity;
 
 const VERSION: u32 = 1;
 
@@ -78,6 +80,9 @@ pub(super) struct Record {
     pub(super) remaining: Vec<f64>,
     #[serde(default)]
     pub(super) fallback: Option<String>,
+    /// The first step of the batch that was synced together, if that is not this one.
+    #[serde(default)]
+    batch: Option<usize>,
 }
 
 impl Record {
@@ -96,6 +101,28 @@ struct Line<'a> {
     context: &'a [f64],
     #[serde(flatten)]
     decision: Decision<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    batch: Option<usize>,
+}
+
+/// Whether a journal may be new, or may exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Opening {
+    /// It must not exist.
+    New,
+    /// It must exist.
+    Resume,
+    /// Either: the one command that a supervisor starts again and again.
+    Either,
+}
+
+/// A journal that was opened.
+pub(super) struct Opened {
+    pub(super) journal: Journal,
+    /// The decisions of a journal that existed.
+    pub(super) records: Option<Vec<Record>>,
+    /// What had to be repaired.
+    pub(super) repaired: Option<String>,
 }
 
 /// A journal that is open, locked, and whole up to its end.
@@ -107,11 +134,38 @@ pub(super) struct Journal {
     checksum: u32,
     decisions: usize,
     buffer: Vec<u8>,
+    /// Lines that are not written yet, and where each ends.
+    waiting: Vec<u8>,
+    ends: Vec<usize>,
+    #[cfg(unix)]
+    identity: FileIdentity,
 }
 
 impl Journal {
+    /// Starts a journal, or goes on with one.
+    pub(super) fn open(path: &Path, header: &Header, opening: Opening) -> Result<Opened, Failure> {
+        let exists = match std::fs::metadata(path) {
+            Ok(found) if !found.is_file() => return Err(no_regular_file(path)),
+            Ok(_) => true,
+            Err(_) => false,
+        };
+        if opening == Opening::Resume || (opening == Opening::Either && exists) {
+            let (journal, records, repaired) = Self::resume(path, header)?;
+            return Ok(Opened {
+                journal,
+                records: Some(records),
+                repaired,
+            });
+        }
+        Ok(Opened {
+            journal: Self::create(path, header)?,
+            records: None,
+            repaired: None,
+        })
+    }
+
     /// Starts a journal; a file that exists is left alone.
-    pub(super) fn create(path: &Path, header: &Header) -> Result<Self, Failure> {
+    fn create(path: &Path, header: &Header) -> Result<Self, Failure> {
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -120,7 +174,7 @@ impl Journal {
             .map_err(|error| match error.kind() {
                 std::io::ErrorKind::AlreadyExists => Failure::new(
                     format_args!("{}: the journal exists already", path.display()),
-                    "go on with its episode by --resume, or name a new file",
+                    "leave --new out to go on with its episode, or name a new file",
                 ),
                 _ => Failure::file(path, &error, "choose a folder that exists and is writable"),
             })?;
@@ -130,10 +184,7 @@ impl Journal {
     }
 
     /// Opens the journal of an interrupted episode and reads its decisions; says what had to be repaired.
-    pub(super) fn resume(
-        path: &Path,
-        header: &Header,
-    ) -> Result<(Self, Vec<Record>, Option<String>), Failure> {
+    fn resume(path: &Path, header: &Header) -> Result<(Self, Vec<Record>, Option<String>), Failure> {
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -158,14 +209,87 @@ impl Journal {
         Ok((journal, records, repaired))
     }
 
-    /// Appends a decision; it is on disk when this returns.
-    pub(super) fn append(&mut self, context: &[f64], decision: Decision<'_>) -> Result<(), Failure> {
-        self.write(&Line { context, decision })?;
-        self.decisions += 1;
+    /// Adds a decision to those that wait for [`Journal::commit`].
+    pub(super) fn stage(&mut self, context: &[f64], decision: Decision<'_>) -> Result<(), Failure> {
+        let batch = (!self.ends.is_empty()).then_some(self.decisions);
+        let line = Line {
+            context,
+            decision,
+            batch,
+        };
+        self.checksum =
+            seal(&mut self.buffer, &line, self.checksum).map_err(|error| self.cannot_write(&error))?;
+        self.waiting.extend_from_slice(&self.buffer);
+        self.ends.push(self.waiting.len());
+        Ok(())
+    }
+
+    /// Writes the decisions that wait, and syncs: they are on disk when this returns.
+    ///
+    /// # Errors
+    /// Why not, and how many of them are on disk all the same; the journal is of no more use then.
+    pub(super) fn commit(&mut self) -> Result<(), (usize, Failure)> {
+        if self.ends.is_empty() {
+            return Ok(());
+        }
+        self.check_place().map_err(|failure| (0, failure))?;
+        let (waiting, ends) = (std::mem::take(&mut self.waiting), std::mem::take(&mut self.ends));
+        if self.write(&waiting).is_ok() {
+            self.decisions += ends.len();
+            (self.waiting, self.ends) = (waiting, ends);
+            self.waiting.clear();
+            self.ends.clear();
+            return Ok(());
+        }
+        // There may be room for some of them.
+        let mut start = 0;
+        for (safe, end) in ends.into_iter().enumerate() {
+            let written = self
+                .file
+                .seek(SeekFrom::Start(self.length))
+                .and_then(|_| self.write(&waiting[start..end]));
+            if let Err(error) = written {
+                return Err((safe, self.cannot_write(&error)));
+            }
+            self.decisions += 1;
+            start = end;
+        }
+        Ok(())
+    }
+
+    /// Makes sure that the file still is the one at its path, and as long as it was left.
+    fn check_place(&self) -> Result<(), Failure> {
+        #[cfg(unix)]
+        {
+            let told = |what: &str| {
+                Failure::new(
+                    format_args!(
+                        "{}: the journal was {what} after {} decisions",
+                        self.path.display(),
+                        self.decisions
+                    ),
+                    "no other decision was printed; put the file back as it was, then go on with --resume",
+                )
+            };
+            match std::fs::metadata(&self.path) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(told("removed")),
+                Err(error) => return Err(self.cannot_write(&error)),
+                Ok(found) if FileIdentity::of(&found) != self.identity => return Err(told("replaced")),
+                Ok(found) if found.len() != self.length => {
+                    return Err(told("changed by another program"));
+                }
+                Ok(_) => {}
+            }
+        }
         Ok(())
     }
 
     fn lock(path: &Path, file: File) -> Result<Self, Failure> {
+        let unknown = |error| Failure::file(path, &error, "check the disk and the file's permissions");
+        let metadata = file.metadata().map_err(unknown)?;
+        if !metadata.is_file() {
+            return Err(no_regular_file(path));
+        }
         file.try_lock().map_err(|error| match error {
             TryLockError::WouldBlock => Failure::new(
                 format_args!("{}: the journal is in use by another process", path.display()),
@@ -182,6 +306,10 @@ impl Journal {
             checksum: 0,
             decisions: 0,
             buffer: Vec::new(),
+            waiting: Vec::new(),
+            ends: Vec::new(),
+            #[cfg(unix)]
+            identity: FileIdentity::of(&metadata),
         })
     }
 
@@ -190,7 +318,10 @@ impl Journal {
         self.file
             .seek(SeekFrom::Start(0))
             .map_err(|error| self.cannot_write(&error))?;
-        self.write(header)?;
+        let mut line = Vec::new();
+        self.checksum = seal(&mut line, header, self.checksum)
+            .and_then(|checksum| self.write(&line).map(|()| checksum))
+            .map_err(|error| self.cannot_write(&error))?;
         let folder = match self.path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
             _ => Path::new("."),
@@ -202,25 +333,15 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes a sealed line at the end, all of it or nothing, and syncs.
-    fn write(&mut self, value: &impl Serialize) -> Result<(), Failure> {
-        let written = seal(&mut self.buffer, value, self.checksum).and_then(|checksum| {
-            self.file.write_all(&self.buffer)?;
-            self.file.sync_data()?;
-            Ok(checksum)
-        });
+    /// Writes sealed lines at the end, all of them or nothing, and syncs.
+    fn write(&mut self, lines: &[u8]) -> std::io::Result<()> {
+        let written = self.file.write_all(lines).and_then(|()| self.file.sync_data());
         match written {
-            Ok(checksum) => {
-                self.checksum = checksum;
-                self.length += self.buffer.len() as u64;
-                Ok(())
-            }
-            Err(error) => {
-                // What cannot be taken back now is taken back by --resume: its seal is broken.
-                let _ = self.file.set_len(self.length);
-                Err(self.cannot_write(&error))
-            }
+            Ok(()) => self.length += lines.len() as u64,
+            // What cannot be taken back now is taken back by --resume: its seal is broken.
+            Err(_) => drop(self.file.set_len(self.length)),
         }
+        written
     }
 
     fn cannot_write(&self, error: &std::io::Error) -> Failure {
@@ -261,13 +382,20 @@ impl Journal {
             let line = &rest[..end.unwrap_or(rest.len())];
             let Some((content, checksum)) = unseal(line, self.checksum) else {
                 let is_last = end.is_none_or(|end| end + 1 == rest.len());
-                // A line without an end, or with blocks of zeros that never reached the disk.
-                let is_torn = self.length > 0 && is_last && (end.is_none() || line.contains(&0));
+                // A line without an end, or with blocks of zeros that never reached the disk. Lines after it are of its batch.
+                let is_torn = self.length > 0
+                    && (end.is_none() || line.contains(&0))
+                    && (is_last || !any_synced_after(&rest[line.len() + 1..], records.len()));
                 if !is_torn {
                     return Err(self.damaged(number));
                 }
+                let what = if is_last {
+                    "was cut off; its decision was"
+                } else {
+                    "and those after it were cut off; their decisions were"
+                };
                 repaired = Some(format!(
-                    "{}: repaired: line {number} was cut off; its decision was never printed",
+                    "{}: repaired: line {number} {what} never printed",
                     self.path.display()
                 ));
                 break;
@@ -349,6 +477,28 @@ impl Journal {
     }
 }
 
+/// Whether a line says that a step was on disk when it was written: its batch began later.
+fn any_synced_after(lines: &[u8], step: usize) -> bool {
+    #[derive(Deserialize)]
+    struct Place {
+        step: usize,
+        batch: Option<usize>,
+    }
+    lines.split(|byte| *byte == b'\n').any(|line| {
+        serde_json::from_slice::<Place>(line).is_ok_and(|place| place.batch.unwrap_or(place.step) > step)
+    })
+}
+
+fn no_regular_file(path: &Path) -> Failure {
+    Failure::new(
+        format_args!(
+            "{}: a journal is a regular file, and this is none",
+            path.display()
+        ),
+        "name a file on a disk, or a new one",
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -362,7 +512,7 @@ mod tests {
         Header::new(ProblemSpec::default(), 3, vec![0.3], identity)
     }
 
-    fn append(journal: &mut Journal, step: usize) {
+    fn stage(journal: &mut Journal, step: usize) {
         let decision = Decision {
             step,
             action: &[0.1],
@@ -371,7 +521,12 @@ mod tests {
             fallback: None,
             replayed: false,
         };
-        journal.append(&[1.0 / 3.0], decision).unwrap();
+        journal.stage(&[1.0 / 3.0], decision).unwrap();
+    }
+
+    fn append(journal: &mut Journal, step: usize) {
+        stage(journal, step);
+        journal.commit().map_err(|(_, failure)| failure).unwrap();
     }
 
     /// The bytes of a journal of three decisions, and where its lines end.
@@ -424,6 +579,38 @@ mod tests {
             std::fs::write(&path, &changed).unwrap();
             assert!(Journal::resume(&path, &header()).is_err(), "byte {at}");
             assert_eq!(std::fs::read(&path).unwrap(), changed, "byte {at}");
+        }
+    }
+
+    #[test]
+    fn blocks_of_zeros_are_taken_back_in_the_last_batch_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal");
+        let mut journal = Journal::create(&path, &header()).unwrap();
+        append(&mut journal, 0);
+        (1..5).for_each(|step| stage(&mut journal, step));
+        journal.commit().map_err(|(_, failure)| failure).unwrap();
+        drop(journal);
+        let bytes = std::fs::read(&path).unwrap();
+        let ends: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at] == b'\n').collect();
+        // A hole of zeros from anywhere over any length, as blocks of one write may reach the disk in any order.
+        for start in ends[0] + 1..bytes.len() {
+            for length in [1, 30, 200] {
+                let mut torn = bytes.clone();
+                let end = (start + length).min(bytes.len());
+                torn[start..end].fill(0);
+                std::fs::write(&path, &torn).unwrap();
+                let whole = ends.iter().filter(|end| **end < start).count() - 1;
+                let resumed = Journal::resume(&path, &header());
+                if whole == 0 && end <= ends[4] {
+                    // The first decision was synced before the second was written.
+                    assert!(resumed.is_err(), "{length} zeros at {start}");
+                    assert_eq!(std::fs::read(&path).unwrap(), torn);
+                } else if whole > 0 {
+                    let (_, records, _) = resumed.unwrap();
+                    assert_eq!(records.len(), whole, "{length} zeros at {start}");
+                }
+            }
         }
     }
 }

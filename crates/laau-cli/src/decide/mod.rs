@@ -4,7 +4,7 @@ mod journal;
 mod lines;
 mod session;
 
-use std::io::{BufRead, Write};
+use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -13,16 +13,22 @@ use laau::net::Model;
 use laau::registry::{self, Deployed, ProblemSpec, policy_from_bytes};
 use sha2::{Digest as _, Sha256};
 
-use self::journal::{Header, Identity, Journal, Record};
+use self::journal::{Header, Identity, Journal, Opening, Record};
 use self::lines::{Decision, Read, Refusal, Resumed, parse, read_line, write_line};
 use self::session::Session;
 use crate::config::{ConfigFile, Flags, ProblemSection};
 use crate::failure::{Failure, reason};
-use crate::output;
+use crate::output::{self, Named};
 use crate::sets::check_model;
 
 /// Up to here `laau-core` keeps the reserve of the steps to come without rounding.
 const LONGEST_HORIZON: i64 = 2_000_000;
+
+/// Bytes of the input that are read at once: as much as a pipe holds.
+const INPUT_BUFFER: usize = 1 << 16;
+
+/// Answers that share one sync of the journal, at most.
+const LARGEST_BATCH: usize = 4096;
 
 /// The arguments as they are typed.
 #[derive(Debug, Args)]
@@ -30,7 +36,7 @@ const LONGEST_HORIZON: i64 = 2_000_000;
   $ printf '{\"context\":[0.31]}\\n{\"context\":[0.62]}\\n' | laau decide --policy dgd --budget 250 --horizon 20
   $ laau decide --policy-file report/mw.policy --budget 250 < contexts.jsonl
   $ laau decide --model model.safetensors --budget 250 --horizon 20 --journal today.jsonl < contexts.jsonl
-  $ laau decide --model model.safetensors --budget 250 --horizon 20 --journal today.jsonl --resume < more.jsonl
+  $ laau decide --model model.safetensors --budget 250 --horizon 20 --journal today.jsonl < more.jsonl
 
 Each line of standard input is {\"context\":[…]}; each is answered by one line on standard output:
 {\"step\":0,\"action\":[12.1],\"multiplier\":[0.02],\"remaining\":[237.9]}, or {\"error\":\"…\",\"line\":1} for a line
@@ -51,7 +57,8 @@ pub(crate) struct DecideArgs {
     #[arg(long, value_name = "NAME")]
     policy: Option<String>,
     /// A parameter of the policy, for example step-size=0.5; may be repeated
-    #[arg(long, value_name = "KEY=VALUE", requires = "policy", value_parser = parameter)]
+    #[arg(long, value_name = "KEY=VALUE", requires = "policy",
+          conflicts_with_all = ["model", "policy_file"], value_parser = parameter)]
     parameter: Vec<(String, Vec<f64>)>,
     /// The budget of the episode; several, separated by commas, for a problem with several
     #[arg(
@@ -66,12 +73,16 @@ pub(crate) struct DecideArgs {
     #[arg(long, value_name = "N", required_unless_present_any = ["model", "policy_file"],
           value_parser = clap::value_parser!(u32).range(1..=LONGEST_HORIZON))]
     horizon: Option<u32>,
-    /// Writes every decision to this file, and syncs it, before printing it
+    /// Writes every decision to this file, and syncs it, before printing it; goes on with the episode of a journal that
+    /// exists: prints its decisions again, then decides the next step
     #[arg(long, value_name = "FILE")]
     journal: Option<PathBuf>,
-    /// Goes on with the episode of the journal: prints its decisions again, then decides the next step
+    /// Insists on a journal that exists
     #[arg(long, requires = "journal")]
     resume: bool,
+    /// Insists on a new journal
+    #[arg(long, requires = "journal", conflicts_with = "resume")]
+    new: bool,
     #[command(flatten)]
     config: ConfigFile,
     #[command(flatten)]
@@ -94,6 +105,9 @@ fn parameter(text: &str) -> Result<(String, Vec<f64>), String> {
 
 /// Serves an episode on standard input and output.
 pub(crate) fn run(arguments: &DecideArgs) -> Result<(), Failure> {
+    if let Some(journal) = &arguments.journal {
+        check_journal(journal, arguments)?;
+    }
     let plan = Plan::new(arguments)?;
     let problem = &*plan.task.problem;
     let mut session = Session::open(problem, &*plan.policy, plan.horizon, &plan.budgets)?;
@@ -101,22 +115,45 @@ pub(crate) fn run(arguments: &DecideArgs) -> Result<(), Failure> {
         journal: None,
         output: std::io::stdout().lock(),
         buffer: Vec::new(),
+        waiting: Vec::new(),
+        answers: Vec::new(),
         printed: 0,
     };
     if let Some(path) = &arguments.journal {
         let header = Header::new(plan.problem, plan.horizon, plan.budgets, plan.identity);
-        service.journal = Some(if arguments.resume {
-            let (journal, records, repaired) = Journal::resume(path, &header)?;
-            if let Some(word) = repaired {
-                output::talk(word);
-            }
+        let opening = match (arguments.new, arguments.resume) {
+            (true, _) => Opening::New,
+            (_, true) => Opening::Resume,
+            _ => Opening::Either,
+        };
+        let opened = Journal::open(path, &header, opening)?;
+        if let Some(word) = opened.repaired {
+            output::talk(word);
+        }
+        if let Some(records) = opened.records {
             service.replay(path, &mut session, &records)?;
-            journal
-        } else {
-            Journal::create(path, &header)?
-        });
+        }
+        service.journal = Some(opened.journal);
     }
-    service.serve(&mut session, &mut std::io::stdin().lock())
+    let mut input = BufReader::with_capacity(INPUT_BUFFER, std::io::stdin().lock());
+    service.serve(&mut session, &mut input)
+}
+
+/// Refuses a journal that is another file of the command, too.
+fn check_journal(journal: &Path, arguments: &DecideArgs) -> Result<(), Failure> {
+    let files = [
+        ("--model", arguments.model.as_deref()),
+        ("--policy-file", arguments.policy_file.as_deref()),
+        // Links to what was redirected, where there are such.
+        ("standard input", Some(Path::new("/dev/stdin"))),
+        ("standard output", Some(Path::new("/dev/stdout"))),
+    ];
+    let inputs: Vec<Named<'_>> = files
+        .into_iter()
+        .filter_map(|(name, path)| Some((name, path?)))
+        .chain(arguments.config.named())
+        .collect();
+    output::keep_apart(&inputs, &[("--journal", journal)])
 }
 
 /// Arguments that have been checked and turned into what they name.
@@ -206,6 +243,15 @@ fn deployed(path: &Path, arguments: &DecideArgs) -> Result<(Deployed, Identity),
             "leave the flags of the problem out",
         ));
     }
+    if arguments.config.named().is_some() {
+        return Err(Failure::new(
+            format_args!(
+                "{}: the file has the problem; --config has no effect",
+                path.display()
+            ),
+            "leave --config out",
+        ));
+    }
     let bytes = std::fs::read(path).map_err(|error| {
         Failure::file(
             path,
@@ -283,6 +329,9 @@ struct Service<W> {
     journal: Option<Journal>,
     output: W,
     buffer: Vec<u8>,
+    /// Answers that wait for the journal, and per answer where it ends and whether it is a decision.
+    waiting: Vec<u8>,
+    answers: Vec<(usize, bool)>,
     printed: u64,
 }
 
@@ -317,8 +366,12 @@ impl<W: Write> Service<W> {
         self.print(&Resumed { resumed_at })
     }
 
-    /// Answers every line of the input.
-    fn serve(&mut self, session: &mut Session<'_>, input: &mut impl BufRead) -> Result<(), Failure> {
+    /// Answers every line of the input. Lines that wait in the buffer already share one sync of the journal.
+    fn serve<R: std::io::Read>(
+        &mut self,
+        session: &mut Session<'_>,
+        input: &mut BufReader<R>,
+    ) -> Result<(), Failure> {
         let mut line = Vec::new();
         let (mut number, mut refused) = (0, 0);
         loop {
@@ -339,19 +392,32 @@ impl<W: Write> Service<W> {
                 Err(error) => Err(error.to_string()),
             }) {
                 Ok(context) => {
-                    let decision = session.decide(&context)?;
+                    let decision = match session.decide(&context) {
+                        Ok(decision) => decision,
+                        Err(error) => {
+                            self.commit()?;
+                            return Err(error.into());
+                        }
+                    };
                     if let Some(journal) = &mut self.journal {
-                        journal.append(&context, decision)?;
+                        journal.stage(&context, decision)?;
                     }
-                    self.print(&decision)?;
+                    self.answer(&decision, true)?;
                 }
                 Err(error) => {
                     refused += 1;
-                    self.print(&Refusal {
+                    let refusal = Refusal {
                         error: &error,
                         line: number,
-                    })?;
+                    };
+                    self.answer(&refusal, false)?;
                 }
+            }
+            let more_waits = self.journal.is_some()
+                && self.answers.len() < LARGEST_BATCH
+                && input.buffer().contains(&b'\n');
+            if !more_waits {
+                self.commit()?;
             }
         }
         match refused {
@@ -366,25 +432,50 @@ impl<W: Write> Service<W> {
         }
     }
 
+    /// Adds an answer to those that wait for [`Service::commit`].
+    fn answer(&mut self, value: &impl serde::Serialize, is_decision: bool) -> Result<(), Failure> {
+        write_line(&mut self.buffer, value).map_err(|error| self.cannot_print(&error))?;
+        self.waiting.extend_from_slice(&self.buffer);
+        self.answers.push((self.waiting.len(), is_decision));
+        Ok(())
+    }
+
+    /// Syncs the journal, then prints the answers; if the journal fails, those before the first decision that it has not.
+    fn commit(&mut self) -> Result<(), Failure> {
+        let synced = self.journal.as_mut().map_or(Ok(()), Journal::commit);
+        let safe = match &synced {
+            Ok(()) => self.answers.len(),
+            Err((safe, _)) => {
+                let mut decisions = self.answers.iter().enumerate().filter(|(_, (_, is))| *is);
+                decisions.nth(*safe).map_or(0, |(first_lost, _)| first_lost)
+            }
+        };
+        let end = self.answers[..safe].last().map_or(0, |(end, _)| *end);
+        self.output
+            .write_all(&self.waiting[..end])
+            .and_then(|()| self.output.flush())
+            .map_err(|error| self.cannot_print(&error))?;
+        self.printed += safe as u64;
+        self.waiting.clear();
+        self.answers.clear();
+        synced.map_err(|(_, failure)| failure)
+    }
+
     /// Prints one line, at once.
     fn print(&mut self, value: &impl serde::Serialize) -> Result<(), Failure> {
-        let printed = write_line(&mut self.buffer, value)
-            .and_then(|()| self.output.write_all(&self.buffer))
-            .and_then(|()| self.output.flush());
-        match printed {
-            Ok(()) => {
-                self.printed += 1;
-                Ok(())
-            }
-            Err(error) => Err(Failure::new(
-                format_args!("standard output: {} after {} lines", reason(&error), self.printed),
-                match error.kind() {
-                    std::io::ErrorKind::BrokenPipe => {
-                        "the reader has to stay to the end of the stream; with a journal, go on with --resume"
-                    }
-                    _ => "make room for the output; with a journal, go on with --resume",
-                },
-            )),
-        }
+        self.answer(value, false)?;
+        self.commit()
+    }
+
+    fn cannot_print(&self, error: &std::io::Error) -> Failure {
+        Failure::new(
+            format_args!("standard output: {} after {} lines", reason(error), self.printed),
+            match error.kind() {
+                std::io::ErrorKind::BrokenPipe => {
+                    "the reader has to stay to the end of the stream; with a journal, go on with --resume"
+                }
+                _ => "make room for the output; with a journal, go on with --resume",
+            },
+        )
     }
 }

@@ -14,10 +14,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 use laau::baselines::OptOptions;
+use laau::core::tables::FILES;
 use laau::core::{Comparison, Sets, Task};
 use laau::registry::ProblemSpec;
 
 use crate::failure::Failure;
+use crate::output::{self, Named};
+use crate::sets::check_seeds;
 
 use self::data::Source;
 use self::settings::{Experiment, Kind};
@@ -46,6 +49,20 @@ pub(crate) struct ExperimentArgs {
 
 /// Runs the experiment.
 pub(crate) fn run(arguments: &ExperimentArgs) -> Result<(), Failure> {
+    let inputs: Vec<PathBuf> = match &arguments.trace {
+        // A trace that is not there is told by whoever reads it.
+        Some(trace) => laau::data::expand(std::slice::from_ref(trace)).unwrap_or_default(),
+        None => Vec::new(),
+    };
+    let inputs: Vec<Named<'_>> = [("FILE", &*arguments.file)]
+        .into_iter()
+        .chain(inputs.iter().map(|path| ("--trace", &**path)))
+        .collect();
+    let places: Vec<PathBuf> = FILES.iter().map(|name| arguments.output.join(name)).collect();
+    let outputs: Vec<Named<'_>> = places.iter().map(|place| ("-o", &**place)).collect();
+    output::keep_apart(&inputs, &outputs)?;
+    let mut seeds = arguments.seeds.clone();
+    check_seeds(&mut seeds)?;
     let experiment = Experiment::load(&arguments.file, arguments.quick)?;
     let task = match experiment.kind {
         Kind::Problem => problem::problem_of(&experiment)?.task()?,
@@ -53,9 +70,6 @@ pub(crate) fn run(arguments: &ExperimentArgs) -> Result<(), Failure> {
     };
     let source = arguments.trace.clone().map_or(Source::Synthetic, Source::Trace);
     let mut tables = Tables::new(&arguments.output)?;
-    let mut seeds = arguments.seeds.clone();
-    seeds.sort_unstable();
-    seeds.dedup();
     let run = match experiment.kind {
         Kind::Policies => policies::run,
         Kind::Ood => shifted::ood,

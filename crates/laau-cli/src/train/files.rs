@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use laau::net::{Checkpoint, CsvLog, Error, Model, ModelSpec, Summary};
 
 use crate::failure::Failure;
-use crate::output;
+use crate::output::{self, Named};
 
 /// Where a run writes to.
 pub(super) struct Files {
@@ -28,6 +28,14 @@ impl Files {
             checkpoint: checkpoint.map_or_else(beside, Path::to_owned),
             log: log.map(Path::to_owned),
         }
+    }
+
+    /// What is written, by the flags that name it.
+    pub(super) fn named(&self) -> Vec<Named<'_>> {
+        [("-o", &*self.output), ("--checkpoint", &*self.checkpoint)]
+            .into_iter()
+            .chain(self.log.as_deref().map(|log| ("--log", log)))
+            .collect()
     }
 
     /// The checkpoint to go on from, if that was asked for; the checkpoint of another run is not overwritten.

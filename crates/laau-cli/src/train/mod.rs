@@ -15,6 +15,7 @@ pub(crate) use self::files::save_model;
 use self::watch::Watch;
 use crate::config::{ConfigFile, Flags, ModelSection, ProblemSection, TrainingSection};
 use crate::failure::Failure;
+use crate::output::Named;
 use crate::{interrupt, output, sets};
 
 /// The arguments as they are typed.
@@ -60,16 +61,23 @@ pub(crate) struct TrainArgs {
 
 /// Trains a model and writes it.
 pub(crate) fn run(arguments: &TrainArgs) -> Result<(), Failure> {
-    let config = arguments.config.read()?;
-    let task = config.problem(&arguments.problem)?.task()?;
-    let laau = config.section(&arguments.model)?.laau()?;
-    let settings = config.section(&arguments.training)?.settings();
-    let trainer = settings.clone().check()?;
     let files = Files::new(
         &arguments.output,
         arguments.checkpoint.as_deref(),
         arguments.log.as_deref(),
     );
+    let sets = [
+        ("--train", &*arguments.train),
+        ("--validation", &*arguments.validation),
+    ];
+    let inputs: Vec<Named<'_>> = sets.into_iter().chain(arguments.config.named()).collect();
+    output::keep_apart(&inputs, &files.named())?;
+    output::check_distinct(&sets)?;
+    let config = arguments.config.read()?;
+    let task = config.problem(&arguments.problem)?.task()?;
+    let laau = config.section(&arguments.model)?.laau()?;
+    let settings = config.section(&arguments.training)?.settings();
+    let trainer = settings.clone().check()?;
     let checkpoint = files.checkpoint_to_resume(arguments.resume)?;
     let [train, validation] = sets::read(&*task.problem, [&arguments.train, &arguments.validation])?;
     let (train, validation) = (&train.episodes, &validation.episodes);

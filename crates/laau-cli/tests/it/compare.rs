@@ -222,9 +222,10 @@ fn policies_that_are_not_for_the_problem_are_left_out_unless_named() {
             writeln!(text, "{episode},{step},{},{},40", weight(0), weight(4)).unwrap();
         }
     }
-    bench.write("log.csv", text);
-    let compare =
-        "compare --problem log-utility --train log.csv --validation log.csv --test log.csv --phases 1:0.01";
+    for set in ["train", "validation", "test"] {
+        bench.write(&format!("log-{set}.csv"), &text);
+    }
+    let compare = "compare --problem log-utility --train log-train.csv --validation log-validation.csv --test log-test.csv --phases 1:0.01";
     let run = bench.run(&format!("{compare} --quiet --format json"), "");
     assert_eq!(run.status, Some(0), "{}", run.stderr);
     let left_out: Vec<&str> = run.stderr.lines().collect();
@@ -263,9 +264,11 @@ fn several_budgets_have_a_list_of_remainders() {
             writeln!(text, "{episode},{step},{weight},0.5,40,60").unwrap();
         }
     }
-    bench.write("two.csv", text);
+    for set in ["train", "validation", "test"] {
+        bench.write(&format!("two-{set}.csv"), &text);
+    }
     let out = bench.stdout(
-        "compare --problem log-utility --usage 1:0.5,0.5:1 --train two.csv --validation two.csv --test two.csv \
+        "compare --problem log-utility --usage 1:0.5,0.5:1 --train two-train.csv --validation two-validation.csv --test two-test.csv \
          --policies opt,equal --quiet --format json -o report --steps",
         "",
     );

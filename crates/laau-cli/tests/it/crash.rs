@@ -37,10 +37,8 @@ fn play(bench: &Bench, rng: &mut ChaCha8Rng, episode: usize) -> usize {
     let mut kills = 0;
     loop {
         let resume = bench.path().join(&name).exists();
-        let arguments = format!(
-            "{arguments} --journal {name}{}",
-            if resume { " --resume" } else { "" }
-        );
+        // One command starts and goes on.
+        let arguments = format!("{arguments} --journal {name}");
         let mut stream = Stream::start(bench.path(), &arguments);
         let is_killed = rng.random_bool(0.85);
         let lines_to_hear = rng.random_range(0..=5);

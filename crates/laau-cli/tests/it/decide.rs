@@ -217,8 +217,8 @@ fn bad_arguments_are_told_with_a_hint() {
     );
     check(
         "decide --policy dgd --parameter step-size=-1 --budget 250 --horizon 20",
-        "error: policy `dgd`: expected a positive value for option `step_size`, found -1\n\
-         hint: see `laau --help` for what the command expects\n",
+        "error: policy `dgd`: expected a positive number for parameter `step-size`, found -1\n\
+         hint: correct it, or leave --parameter step-size out for the default\n",
     );
     check(
         "decide --policy dgd --parameter step-size=big --budget 250 --horizon 20",

@@ -45,6 +45,147 @@ fn a_resumed_stream_is_the_uninterrupted_one() {
 }
 
 #[test]
+fn one_command_starts_and_goes_on() {
+    let bench = Bench::new();
+    let whole = uninterrupted(&bench);
+    let mut expected = Vec::new();
+    for step in 0..5 {
+        let out = bench.stdout(START, &contexts(&WEIGHTS[step..=step]));
+        assert_eq!(out.lines().last().unwrap(), whole[step]);
+        if step > 0 {
+            expected = whole[..step].iter().map(|line| replayed(line)).collect();
+            expected.push(format!("{{\"resumed_at\":{step}}}"));
+        }
+        assert_eq!(out.lines().collect::<Vec<_>>()[..expected.len()], expected);
+    }
+    let run = bench.run(
+        "decide --policy dgd --budget 60 --horizon 5 --new --resume --journal x",
+        "",
+    );
+    assert_eq!(run.status, Some(2));
+    assert!(!bench.path().join("x").exists());
+}
+
+#[test]
+#[cfg(unix)]
+fn only_a_regular_file_is_a_journal() {
+    let bench = Bench::new();
+    std::fs::create_dir(bench.path().join("folder")).unwrap();
+    let made = Command::new("mkfifo").arg(bench.path().join("fifo")).status();
+    assert!(made.unwrap().success());
+    for name in ["/dev/full", "/dev/null", "folder", "fifo"] {
+        for rest in ["", " --resume", " --new"] {
+            bench.check_failure(
+                &format!("decide --policy dgd --budget 60 --horizon 5 --journal {name}{rest}"),
+                "",
+                &format!(
+                    "error: {name}: a journal is a regular file, and this is none\n\
+                     hint: name a file on a disk, or a new one\n"
+                ),
+            );
+        }
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn a_journal_that_is_another_file_of_the_command_is_refused() {
+    let bench = Bench::new();
+    bench.write("in.jsonl", contexts(&WEIGHTS));
+    bench.write("settings.toml", "");
+    let decide = format!(
+        "{} decide --policy dgd --budget 60 --horizon 5 --config settings.toml --journal",
+        env!("CARGO_BIN_EXE_laau")
+    );
+    for (rest, name, file) in [
+        ("in.jsonl < in.jsonl", "in.jsonl", "standard input"),
+        ("out.jsonl < in.jsonl > out.jsonl", "out.jsonl", "standard output"),
+        ("settings.toml < in.jsonl", "settings.toml", "--config"),
+    ] {
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-c", &format!("{decide} {rest}")])
+            .current_dir(bench.path());
+        let run = run_command(shell, "");
+        assert_eq!(
+            run.stderr,
+            format!(
+                "error: {name}: --journal would overwrite the file of {file}\n\
+                 hint: name another file with --journal\n"
+            )
+        );
+        assert_eq!(run.status, Some(1));
+    }
+    assert_eq!(bench.read("in.jsonl"), contexts(&WEIGHTS).as_bytes());
+}
+
+#[test]
+#[cfg(unix)]
+fn a_journal_that_is_removed_replaced_or_changed_ends_the_service() {
+    type Harm = fn(&std::path::Path);
+    let harms: [(&str, Harm); 3] = [
+        ("removed", |path| std::fs::remove_file(path).unwrap()),
+        ("replaced", |path| {
+            let copy = path.with_extension("copy");
+            std::fs::copy(path, &copy).unwrap();
+            std::fs::rename(copy, path).unwrap();
+        }),
+        ("changed by another program", |path| {
+            let mut bytes = std::fs::read(path).unwrap();
+            bytes.extend_from_slice(b"x");
+            std::fs::write(path, bytes).unwrap();
+        }),
+    ];
+    for (what, harm) in harms {
+        let bench = Bench::new();
+        let mut stream = Stream::start_with_errors(bench.path(), START);
+        stream.say(&contexts(&WEIGHTS[..2]));
+        assert!(stream.hear().is_some() && stream.hear().is_some());
+        harm(&bench.path().join("day.jsonl"));
+        stream.say(&contexts(&WEIGHTS[2..3]));
+        assert_eq!(stream.hear(), None, "{what}");
+        let (status, told) = stream.end();
+        assert_eq!(
+            told,
+            format!(
+                "error: day.jsonl: the journal was {what} after 2 decisions\n\
+                 hint: no other decision was printed; put the file back as it was, then go on with --resume\n"
+            )
+        );
+        assert_eq!(status, Some(1));
+    }
+}
+
+#[test]
+fn waiting_lines_share_a_sync_and_are_answered_in_their_order() {
+    let bench = Bench::new();
+    let weights: Vec<f64> = (0..300).map(|t| f64::from(t) / 300.0).collect();
+    let arguments = "decide --policy dgd --budget 4000 --horizon 300";
+    let mut input = contexts(&weights);
+    input.insert(input.len() / 2 + 1, '\n');
+    let plain = bench.run(arguments, &input);
+    let journalled = bench.run(&format!("{arguments} --journal day.jsonl"), &input);
+    assert_eq!(plain, journalled);
+    assert!(
+        journalled.stderr.contains("were refused"),
+        "{}",
+        journalled.stderr
+    );
+    let journal = String::from_utf8(bench.read("day.jsonl")).unwrap();
+    assert!(journal.contains("\"batch\":"), "no line shared a sync");
+    let again = bench.stdout(&format!("{arguments} --journal day.jsonl"), "");
+    let decisions = |text: &str| {
+        let lines = text.lines().filter(|line| line.starts_with("{\"step\""));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let expected: Vec<String> = decisions(&plain.stdout)
+        .iter()
+        .map(|line| replayed(line))
+        .collect();
+    assert_eq!(decisions(&again), expected);
+}
+
+#[test]
 fn refused_lines_are_not_journalled() {
     let bench = Bench::new();
     let run = bench.run(START, "{\"context\":[-1]}\n{\"context\":[0.3]}\nnonsense\n");
@@ -59,17 +200,19 @@ fn an_existing_file_is_not_overwritten() {
     let bench = Bench::new();
     bench.write("day.jsonl", "something else\n");
     bench.check_failure(
-        START,
+        &format!("{START} --new"),
         &contexts(&WEIGHTS),
         "error: day.jsonl: the journal exists already\n\
-         hint: go on with its episode by --resume, or name a new file\n",
+         hint: leave --new out to go on with its episode, or name a new file\n",
     );
-    bench.check_failure(
-        RESUME,
-        &contexts(&WEIGHTS),
-        "error: day.jsonl: line 1 of the journal is damaged\n\
-         hint: restore the file from a copy; to go on without it could spend a budget twice\n",
-    );
+    for arguments in [START, RESUME] {
+        bench.check_failure(
+            arguments,
+            &contexts(&WEIGHTS),
+            "error: day.jsonl: line 1 of the journal is damaged\n\
+             hint: restore the file from a copy; to go on without it could spend a budget twice\n",
+        );
+    }
     assert_eq!(bench.read("day.jsonl"), b"something else\n");
     bench.write("day.jsonl", "something else without an end");
     assert_eq!(bench.run(RESUME, "").status, Some(1));

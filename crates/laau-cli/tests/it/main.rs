@@ -7,11 +7,14 @@ mod crash;
 mod data;
 mod decide;
 mod experiment;
+#[cfg(unix)]
+mod interrupted;
 mod journal;
 mod learning;
 mod model;
 mod problems;
 mod readme;
+mod refused;
 mod support;
 mod train;
 mod usage;

@@ -1,6 +1,6 @@
 //! Runs the binary.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
@@ -59,11 +59,20 @@ pub(crate) struct Stream {
 impl Stream {
     /// Starts the binary in a folder; the arguments are separated by spaces.
     pub(crate) fn start(folder: &Path, arguments: &str) -> Self {
+        Self::start_to(folder, arguments, Stdio::null())
+    }
+
+    /// The same, to be ended by [`Stream::end`].
+    pub(crate) fn start_with_errors(folder: &Path, arguments: &str) -> Self {
+        Self::start_to(folder, arguments, Stdio::piped())
+    }
+
+    fn start_to(folder: &Path, arguments: &str, errors: Stdio) -> Self {
         let arguments: Vec<&str> = arguments.split_whitespace().collect();
         let mut child = command(folder, &arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(errors)
             .spawn()
             .expect("the binary starts");
         Self {
@@ -90,10 +99,36 @@ impl Stream {
         (read > 0).then(|| line.trim_end().to_owned())
     }
 
+    /// The next line of standard error, without its end.
+    pub(crate) fn hear_error(&mut self) -> Option<String> {
+        let errors = self.child.stderr.as_mut()?;
+        let mut line = Vec::new();
+        let mut byte = [0];
+        while errors.read(&mut byte).expect("a pipe") == 1 && byte != *b"\n" {
+            line.push(byte[0]);
+        }
+        (!line.is_empty()).then(|| String::from_utf8(line).expect("standard error is UTF-8"))
+    }
+
     /// Ends the input, and waits for the end; says whether it was a success.
     pub(crate) fn finish(mut self) -> bool {
         self.stdin = None;
         self.child.wait().expect("the binary ends").success()
+    }
+
+    /// The process, for signals.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends the input, waits for the end, and gives the status and what was said on standard error.
+    pub(crate) fn end(mut self) -> (Option<i32>, String) {
+        self.stdin = None;
+        let mut told = String::new();
+        if let Some(mut errors) = self.child.stderr.take() {
+            errors.read_to_string(&mut told).expect("standard error is UTF-8");
+        }
+        (self.child.wait().expect("the binary ends").code(), told)
     }
 }
 

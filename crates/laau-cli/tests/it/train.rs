@@ -298,12 +298,12 @@ fn bad_input_of_training_is_told() {
          hint: make all episodes with the same --horizon\n",
     );
     check(
-        "train --train poor.csv --validation poor.csv -o m",
+        "train --train poor.csv --validation sets/validation.parquet -o m",
         "error: poor.csv: episode 1: budget 0 is 1.5, below 2, the least that 2 steps use\n\
          hint: a budget of at least 2 pays every step; raise it, or lower --lower\n",
     );
     check(
-        "train --train empty.csv --validation empty.csv -o m",
+        "train --train empty.csv --validation sets/validation.parquet -o m",
         "error: empty.csv: the table holds no episodes\nhint: make some with `laau generate` or `laau import`\n",
     );
     check(

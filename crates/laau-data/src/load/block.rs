@@ -5,8 +5,8 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 
 use polars::prelude::{
     AnyValue, ChunkApply as _, ChunkCast as _, Column as Series, DataFrame, DataType, Engine, LazyCsvReader,
@@ -158,11 +158,11 @@ pub(crate) fn read_blocks(
             })
         })
     };
-    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+    let outcome = decode(|| {
         frame
             .sink_batches(callback, true, None)?
             .collect_with_engine(Engine::Streaming)
-    }));
+    });
     if let Some(error) = lock(&failure).take() {
         return Err(error);
     }
@@ -173,7 +173,7 @@ pub(crate) fn read_blocks(
         reason,
     };
     match outcome {
-        Err(_) => Err(unreadable("the decoder gave up".to_owned())),
+        Err(Panicked) => Err(unreadable(DAMAGED.to_owned())),
         Ok(Err(PolarsError::NoData(_))) => Err(empty(file, layout)),
         Ok(Err(error)) => Err(unreadable(first_line(&error))),
         Ok(Ok(_)) if rows == 0 => Err(empty(file, layout)),
@@ -223,9 +223,12 @@ pub(crate) fn column_names(file: &Path, format: Format) -> Result<Vec<String>, E
             .finish(),
         Format::Parquet => LazyFrame::scan_parquet(path, parquet_options()),
     };
-    let schema = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| scan?.collect_schema()));
-    match schema {
-        Ok(Ok(schema)) => Ok(schema.iter_names().map(ToString::to_string).collect()),
+    match decode(|| scan?.collect_schema()) {
+        Ok(Ok(schema)) => {
+            let names: Vec<String> = schema.iter_names().map(ToString::to_string).collect();
+            check_header(file, format, &names)?;
+            Ok(names)
+        }
         Ok(Err(PolarsError::NoData(_))) => Err(Error::Empty {
             file: file.to_path_buf(),
             expected: "named in a header".to_owned(),
@@ -235,12 +238,82 @@ pub(crate) fn column_names(file: &Path, format: Format) -> Result<Vec<String>, E
             rows: 0,
             reason: first_line(&error),
         }),
-        Err(_) => Err(Error::Unreadable {
+        Err(Panicked) => Err(Error::Unreadable {
             file: file.to_path_buf(),
             rows: 0,
-            reason: "the decoder gave up".to_owned(),
+            reason: DAMAGED.to_owned(),
         }),
     }
+}
+
+/// Refuses a header with a name twice. Polars gives the second one another name, with this in it.
+fn check_header(file: &Path, format: Format, names: &[String]) -> Result<(), Error> {
+    const RENAMED: &str = "_duplicated_";
+    if !matches!(format, Format::Csv { header: true, .. }) || !names.iter().any(|name| name.contains(RENAMED))
+    {
+        return Ok(());
+    }
+    let path = path(file)?;
+    let first_row = decode(|| {
+        LazyCsvReader::new(path)
+            .with_has_header(false)
+            .with_infer_schema_length(Some(0))
+            .with_n_rows(Some(1))
+            .with_glob(false)
+            .finish()?
+            .collect()
+    });
+    // What cannot be read is told by whoever reads the rows.
+    let Ok(Ok(first_row)) = first_row else {
+        return Ok(());
+    };
+    let mut seen = std::collections::BTreeSet::new();
+    for column in first_row.columns() {
+        let name = text(file, column)?.get(0).unwrap_or_default().to_owned();
+        if seen.contains(&name) {
+            return Err(Error::DuplicateColumn {
+                file: file.to_path_buf(),
+                column: name,
+            });
+        }
+        seen.insert(name);
+    }
+    Ok(())
+}
+
+/// What is told where polars panics.
+const DAMAGED: &str = "the file is damaged: the decoder gave up";
+
+/// Polars panicked.
+struct Panicked;
+
+/// Decoders that are at work.
+static DECODING: AtomicUsize = AtomicUsize::new(0);
+
+/// Calls polars, whose decoder panics at some damaged files. Its panics become errors, without their text on standard error;
+/// those of everybody else are told as ever.
+fn decode<T>(call: impl FnOnce() -> T) -> Result<T, Panicked> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let told = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            let is_decoder = || {
+                panic
+                    .location()
+                    .is_some_and(|place| place.file().contains("polars"))
+                    || std::thread::current()
+                        .name()
+                        .is_some_and(|name| name.starts_with("async-executor") || name.starts_with("polars"))
+            };
+            if DECODING.load(Ordering::Relaxed) == 0 || !is_decoder() {
+                told(panic);
+            }
+        }));
+    });
+    DECODING.fetch_add(1, Ordering::Relaxed);
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(call));
+    DECODING.fetch_sub(1, Ordering::Relaxed);
+    outcome.map_err(|_| Panicked)
 }
 
 fn scan_csv(
@@ -279,7 +352,13 @@ fn scan_parquet(
     footer::check(file)?;
     let mut frame =
         LazyFrame::scan_parquet(path(file)?, parquet_options()).map_err(|error| unreadable(file, &error))?;
-    let schema = frame.collect_schema().map_err(|error| unreadable(file, &error))?;
+    let schema = decode(|| frame.collect_schema())
+        .map_err(|Panicked| Error::Unreadable {
+            file: file.to_path_buf(),
+            rows: 0,
+            reason: DAMAGED.to_owned(),
+        })?
+        .map_err(|error| unreadable(file, &error))?;
     let mut columns = Vec::with_capacity(wanted.len());
     for (name, kind) in wanted {
         let Some(found) = schema.get(name) else {
@@ -312,6 +391,15 @@ fn parquet_options() -> ScanArgsParquet {
 }
 
 fn path(file: &Path) -> Result<PlRefPath, Error> {
+    if file.to_str().is_none() {
+        return Err(Error::Io {
+            file: file.to_path_buf(),
+            source: std::io::Error::new(
+                std::io::ErrorKind::InvalidFilename,
+                "tables are read by paths in UTF-8, and this one is not",
+            ),
+        });
+    }
     PlRefPath::try_from_path(file).map_err(|error| unreadable(file, &error))
 }
 

@@ -25,5 +25,5 @@ pub use azure_functions::{AzureFunctions, AzureFunctionsOptions};
 pub use azure_vm::{AzureVm, AzureVmOptions, CpuReading};
 pub use checked::TraceCounts;
 pub use table::{Table, TableOptions};
-pub use trace::{Dropped, Irregular, Order, Readings, Step, Trace, ValueColumn};
+pub use trace::{Dropped, Irregular, Order, Readings, Step, Trace, ValueColumn, expand};
 pub use vm_table::{VmProperty, VmTableOptions};

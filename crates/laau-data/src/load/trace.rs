@@ -190,7 +190,7 @@ impl Readings {
 ///
 /// # Errors
 /// [`Error::NoFile`] for a path or glob without a match, [`Error::Invalid`] for a broken glob.
-pub(crate) fn expand(patterns: &[String]) -> Result<Vec<PathBuf>, Error> {
+pub fn expand(patterns: &[String]) -> Result<Vec<PathBuf>, Error> {
     let mut files = Vec::new();
     for pattern in patterns {
         let before = files.len();

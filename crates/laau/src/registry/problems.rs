@@ -167,14 +167,18 @@ impl ProblemSpec {
                 alpha,
             }) => task(VmAllocation::new(
                 *alpha,
-                vec![*lower; *actions],
+                vec![*lower; check_actions("vm-allocation", *actions)?],
                 vec![*upper; *actions],
             )?),
             Self::Wireless(WirelessSpec {
                 upper,
                 actions,
                 bandwidth,
-            }) => task(Wireless::new(*actions, *bandwidth, *upper)?),
+            }) => task(Wireless::new(
+                check_actions("wireless", *actions)?,
+                *bandwidth,
+                *upper,
+            )?),
             Self::Trading(TradingSpec { upper, impact }) => task(Trading::new(*impact, *upper)?),
             Self::Power(PowerSpec {
                 lower,
@@ -193,11 +197,35 @@ impl ProblemSpec {
     }
 }
 
+/// Refuses sizes that no machine has the memory for.
+fn check_actions(problem: &str, actions: usize) -> Result<usize, Error> {
+    const MOST: usize = 1_000_000;
+    if actions <= MOST {
+        return Ok(actions);
+    }
+    Err(Error::InvalidProblem {
+        problem: problem.to_owned(),
+        reason: format!("expected at most {MOST} actions, found {actions}"),
+    })
+}
+
 impl LogUtilitySpec {
     pub(super) fn problem(&self) -> Result<LogUtility, Error> {
         let columns = self.usage.as_ref().and_then(|usage| usage.first()).map(Vec::len);
         let actions = self.actions.or(columns).unwrap_or(2);
-        let usage = self.usage.clone().unwrap_or_else(|| vec![vec![1.0; actions]]);
+        let usage = match &self.usage {
+            Some(usage) => usage.clone(),
+            None => vec![vec![1.0; check_actions("log-utility", actions)?]],
+        };
+        if let Some((row, found)) = usage.iter().enumerate().find(|(_, row)| row.len() != actions) {
+            return Err(Error::InvalidProblem {
+                problem: "log-utility".to_owned(),
+                reason: format!(
+                    "expected {actions} columns in row {row} of the usage, one per action, found {}",
+                    found.len()
+                ),
+            });
+        }
         LogUtility::new(actions, usage.len(), usage.concat(), self.lower, self.upper)
     }
 }

@@ -21,6 +21,20 @@ fn parameters_of(kind: PolicyKind) -> Option<&'static [&'static str]> {
     }
 }
 
+/// What the values of a parameter must be, in words, and whether one is.
+fn range_of(kind: PolicyKind, parameter: &str) -> (&'static str, fn(f64) -> bool) {
+    const POSITIVE: (&str, fn(f64) -> bool) = ("a positive number", |value| value > 0.0);
+    const NOT_NEGATIVE: (&str, fn(f64) -> bool) = ("a number of at least 0", |value| value >= 0.0);
+    match (kind, parameter) {
+        // Prices that are multiplied never leave 0.
+        (_, "step-size") | (PolicyKind::Mw, "start") => POSITIVE,
+        (_, "start" | "strength" | "multiplier") => NOT_NEGATIVE,
+        (_, "ratio") => ("a number of at least 1", |value| value >= 1.0),
+        // A mean context is checked by the problem.
+        _ => ("a finite number", f64::is_finite),
+    }
+}
+
 /// Why a policy cannot decide without data, and what to do.
 fn needs_data(kind: PolicyKind) -> Error {
     let hint = match kind {
@@ -56,7 +70,7 @@ pub struct Untuned {
 /// A policy for an episode of known horizon and budgets, without data.
 ///
 /// # Errors
-/// [`Error::Parameter`] when the policy needs data, or does not have a parameter that was given.
+/// [`Error::Parameter`] when the policy needs data, does not have a parameter that was given, or not with such a value.
 pub fn untuned(
     kind: PolicyKind,
     given: &[(String, Vec<f64>)],
@@ -130,12 +144,27 @@ impl Parameters {
                     hint,
                 ));
             }
+            let (expected, holds) = range_of(policy, name);
+            if let Some(found) = values.iter().find(|value| !value.is_finite() || !holds(**value)) {
+                return Err(Error::parameter(
+                    format_args!(
+                        "policy `{policy}`: expected {expected} for parameter `{name}`, found {found}"
+                    ),
+                    format_args!("correct it, or leave --parameter {name} out for the default"),
+                ));
+            }
             if parameters.insert(name.clone(), values.clone()).is_some() {
                 return Err(Error::parameter(
                     format_args!("parameter `{name}` is given twice"),
                     "give each parameter once",
                 ));
             }
+        }
+        if parameters.contains_key("multiplier") && parameters.contains_key("mean-context") {
+            return Err(Error::parameter(
+                "parameter `mean-context` has no effect beside `multiplier`",
+                "leave one of them out: the multiplier follows from the mean context",
+            ));
         }
         Ok(Self(parameters))
     }

@@ -1,11 +1,11 @@
 //! Synthetic workloads of the named problems.
 
 use laau_core::problems::LogUtility;
-use laau_core::{Episodes, Sets};
-use laau_data::Split;
+use laau_core::{Dimensions, Episodes, Problem, Sets};
 use laau_data::synthetic::{
     ContextProcess, Fading, GenerateOptions, Prices, Site, VmJobs, Workload, generate_sets,
 };
+use laau_data::{Construction, Split};
 
 use super::{Error, ProblemSpec};
 
@@ -83,6 +83,69 @@ impl ProblemSpec {
 }
 
 impl ProblemWorkload {
+    /// Checks that every budget that can be drawn pays for all steps of an episode.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] with the least budget of a step.
+    pub fn check_budgets(&self, problem: &dyn Problem, options: &GenerateOptions) -> Result<(), Error> {
+        let mut least = vec![0.0; problem.dimensions().budgets];
+        problem.least_usage(&mut least);
+        let given: Vec<(f64, f64)> = match (&self.law, &self.ranges) {
+            (Kind::ContextProcess(law), None) => law.budgets(),
+            (_, None) => vec![options.budget],
+            (_, Some(ranges)) => ranges.clone(),
+        };
+        // The ranges of log-utility are those of an average action: its budgets are as many times that as a unit of every
+        // action uses.
+        let scale = |budget: usize| match &self.law {
+            Kind::Weights(_, problem) => {
+                let actions = problem.dimensions().actions;
+                problem.matrix()[budget * actions..][..actions].iter().sum()
+            }
+            _ => 1.0,
+        };
+        for (budget, &least) in least.iter().enumerate() {
+            let low = given[budget.min(given.len() - 1)].0;
+            let scale: f64 = scale(budget);
+            if low * scale < least {
+                return Err(Error::parameter(
+                    format_args!(
+                        "problem `{}` needs a budget {budget} of at least {} per step, the workload draws from {low} on",
+                        problem.name(),
+                        least / scale
+                    ),
+                    "raise --budget LEAST,MOST, or lower --lower",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes of memory that it takes to generate and write sets of so many episodes each, about.
+    #[must_use]
+    pub fn memory(&self, problem: &dyn Problem, sizes: &[usize], options: &GenerateOptions) -> u128 {
+        let Dimensions { context, budgets, .. } = problem.dimensions();
+        let (context, budgets) = (context as u128, budgets as u128);
+        let (horizon, per_series) = (options.horizon as u128, options.episodes_per_vm.max(1) as u128);
+        let rows: u128 = sizes
+            .iter()
+            .map(|&episodes| {
+                let series = (episodes as u128).div_ceil(per_series);
+                match options.construction {
+                    Construction::Consecutive => (series * per_series).saturating_mul(horizon),
+                    // At each time all series are dealt, as many as an episode has steps or more.
+                    Construction::Interleaved => {
+                        let series = series.max(horizon);
+                        let times = (episodes as u128).div_ceil((series / horizon.max(1)).max(1));
+                        series.saturating_mul(times)
+                    }
+                }
+            })
+            .fold(0, u128::saturating_add);
+        // The series, the contexts made of them, and the columns of the table.
+        rows.saturating_mul(8 * (2 * context + budgets + 1))
+    }
+
     /// Generates one set.
     ///
     /// # Errors
