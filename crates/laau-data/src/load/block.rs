@@ -269,7 +269,12 @@ fn check_header(file: &Path, format: Format, names: &[String]) -> Result<(), Err
     };
     let mut seen = std::collections::BTreeSet::new();
     for column in first_row.columns() {
-        let name = text(file, column)?.get(0).unwrap_or_default().to_owned();
+        let name = text(file, column)?
+            .iter()
+            .next()
+            .flatten()
+            .unwrap_or_default()
+            .to_owned();
         if seen.contains(&name) {
             return Err(Error::DuplicateColumn {
                 file: file.to_path_buf(),
