@@ -1,0 +1,114 @@
+//! Tests of the journal.
+
+use super::*;
+
+fn header() -> Header {
+    let identity = Identity {
+        name: "equal".to_owned(),
+        model: None,
+        parameters: BTreeMap::new(),
+    };
+    Header::new(ProblemSpec::default(), 3, vec![0.3], identity)
+}
+
+fn stage(journal: &mut Journal, step: usize) {
+    let decision = Decision {
+        step,
+        action: &[0.1],
+        multiplier: None,
+        remaining: &[0.2],
+        fallback: None,
+        replayed: false,
+    };
+    journal.stage(&[1.0 / 3.0], decision).unwrap();
+}
+
+fn append(journal: &mut Journal, step: usize) {
+    stage(journal, step);
+    journal.commit().map_err(|(_, failure)| failure).unwrap();
+}
+
+/// The bytes of a journal of three decisions, and where its lines end.
+fn sample(path: &Path) -> (Vec<u8>, Vec<usize>) {
+    let mut journal = Journal::create(path, &header()).unwrap();
+    (0..3).for_each(|step| append(&mut journal, step));
+    let bytes = std::fs::read(path).unwrap();
+    let ends = (0..bytes.len()).filter(|at| bytes[*at] == b'\n').collect();
+    (bytes, ends)
+}
+
+#[test]
+fn a_journal_that_is_cut_anywhere_goes_on_after_its_last_whole_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal");
+    let (bytes, ends) = sample(&path);
+    for cut in 0..=bytes.len() {
+        for zeros in [0, 5] {
+            // A crash may leave blocks of zeros where the end of the file never reached the disk.
+            std::fs::write(&path, [&bytes[..cut], &vec![0; zeros]].concat()).unwrap();
+            let whole = match zeros {
+                0 => ends.iter().filter(|end| **end <= cut).count(),
+                _ => ends.iter().filter(|end| **end < cut).count(),
+            };
+            let (mut journal, records, _) = Journal::resume(&path, &header()).unwrap();
+            assert_eq!(
+                records.len(),
+                whole.saturating_sub(1),
+                "cut at {cut}, {zeros} zeros"
+            );
+            (records.len()..3).for_each(|step| append(&mut journal, step));
+            drop(journal);
+            assert_eq!(
+                std::fs::read(&path).unwrap(),
+                bytes,
+                "cut at {cut}, {zeros} zeros"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_changed_byte_in_a_whole_line_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal");
+    let (bytes, ends) = sample(&path);
+    for at in 0..=ends[2] {
+        let mut changed = bytes.clone();
+        changed[at] ^= 4;
+        std::fs::write(&path, &changed).unwrap();
+        assert!(Journal::resume(&path, &header()).is_err(), "byte {at}");
+        assert_eq!(std::fs::read(&path).unwrap(), changed, "byte {at}");
+    }
+}
+
+#[test]
+fn blocks_of_zeros_are_taken_back_in_the_last_batch_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal");
+    let mut journal = Journal::create(&path, &header()).unwrap();
+    append(&mut journal, 0);
+    (1..5).for_each(|step| stage(&mut journal, step));
+    journal.commit().map_err(|(_, failure)| failure).unwrap();
+    drop(journal);
+    let bytes = std::fs::read(&path).unwrap();
+    let ends: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at] == b'\n').collect();
+    // A hole of zeros from anywhere over any length, as blocks of one write may reach the disk in any order.
+    for start in ends[0] + 1..bytes.len() {
+        for length in [1, 30, 200] {
+            let mut torn = bytes.clone();
+            let end = (start + length).min(bytes.len());
+            torn[start..end].fill(0);
+            std::fs::write(&path, &torn).unwrap();
+            let whole = ends.iter().filter(|end| **end < start).count() - 1;
+            let resumed = Journal::resume(&path, &header());
+            if whole == 0 && end <= ends[4] {
+                // The first decision was synced before the second was written.
+                assert!(resumed.is_err(), "{length} zeros at {start}");
+                assert_eq!(std::fs::read(&path).unwrap(), torn);
+            } else if whole > 0 {
+                let (_, records, _) = resumed.unwrap();
+                assert_eq!(records.len(), whole, "{length} zeros at {start}");
+            }
+        }
+    }
+}
