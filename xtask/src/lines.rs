@@ -1,7 +1,7 @@
 //! `cargo xtask lines`: the lines of code of every package, against a limit.
 //!
 //! A line counts if it holds a token: blanks, comments and doc comments do not, and neither do items under `#[cfg(test)]`
-//! and folders named `tests`, `benches` or `examples`. The lexer is that of `proc-macro2`, so comments within strings, nested block comments and
+//! folders named `tests`, `benches` or `examples`, and files named `tests.rs`. The lexer is that of `proc-macro2`, so comments within strings, nested block comments and
 //! strings over several lines are what the compiler takes them for.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +23,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
         let mut folders = path.iter().filter_map(|part| part.to_str());
         let first = folders.next().unwrap_or_default();
         let is_test = path.iter().any(|part| {
-            ["tests", "benches", "examples"]
+            ["tests", "tests.rs", "benches", "examples"]
                 .iter()
                 .any(|folder| part == *folder)
         });
