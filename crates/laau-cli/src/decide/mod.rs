@@ -10,8 +10,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use laau::core::{Policy, Task, Unrolled};
 use laau::net::Model;
-use laau::registry::{self, Deployed, ProblemSpec, policy_from_bytes};
-use sha2::{Digest as _, Sha256};
+use laau::registry::{self, Deployed, ProblemSpec, digest, policy_from_bytes};
 
 use self::journal::{Header, Identity, Journal, Opening, Record};
 use self::lines::{Decision, Read, Refusal, Resumed, parse, read_line, write_line};
@@ -267,7 +266,7 @@ fn deployed(path: &Path, arguments: &DecideArgs) -> Result<(Deployed, Identity),
     })?;
     let identity = Identity {
         name: deployed.name.clone(),
-        model: Some(hexadecimal(&Sha256::digest(&bytes))),
+        model: Some(digest(&bytes)),
         parameters: std::collections::BTreeMap::new(),
     };
     Ok((deployed, identity))
@@ -311,17 +310,12 @@ fn with_model(
     }
     let identity = Identity {
         name: "laau".to_owned(),
-        model: Some(hexadecimal(&Sha256::digest(&bytes))),
+        model: Some(digest(&bytes)),
         parameters: std::collections::BTreeMap::new(),
     };
     check_model(task, &model.spec)?;
     let policy = Unrolled::new("laau", model, task.solver.clone())?;
     Ok((Box::new(policy), identity, trained))
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    let digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    digits.concat()
 }
 
 /// The stream.

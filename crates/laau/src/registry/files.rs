@@ -81,7 +81,7 @@ pub fn policy_to_bytes(
     let file = PolicyFile {
         format: FORMAT.to_owned(),
         version: VERSION,
-        digest: hexadecimal(&Sha256::digest(&content)),
+        digest: digest(content.as_bytes()),
         content,
     };
     serde_json::to_vec_pretty(&file).map_err(json)
@@ -101,7 +101,7 @@ pub fn policy_from_bytes(bytes: &[u8]) -> Result<Deployed, Error> {
             file.format, file.version
         )));
     }
-    if hexadecimal(&Sha256::digest(&file.content)) != file.digest {
+    if digest(file.content.as_bytes()) != file.digest {
         return Err(wrong("its digest does not match: the file is damaged".to_owned()));
     }
     let content: Content = serde_json::from_str(&file.content).map_err(unreadable)?;
@@ -149,6 +149,12 @@ pub fn load_policy(path: &Path) -> Result<Deployed, Error> {
         reason: error.to_string(),
     })?;
     policy_from_bytes(&bytes)
+}
+
+/// SHA-256 in hexadecimal: what policy files and journals know a file by.
+#[must_use]
+pub fn digest(bytes: &[u8]) -> String {
+    hexadecimal(&Sha256::digest(bytes))
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {

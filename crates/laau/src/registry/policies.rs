@@ -79,24 +79,10 @@ impl PolicyKind {
         }
     }
 
-    /// The learned policy of this name, with its training settings.
-    #[must_use]
-    pub fn learned(self, training: &Training) -> Option<Laau> {
-        let laau = match self {
-            Self::Laau => Laau::paper(),
-            Self::LaauHistory => Laau::history(),
-            Self::LaauResidual => Laau::residual(),
-            _ => return None,
-        };
-        Some(laau.trained_by(training.clone()))
-    }
-
     /// What fits the policy; `training` is for those that are trained.
     #[must_use]
     pub fn fit(self, training: &Training) -> Box<dyn Fit> {
-        if let Some(laau) = self.learned(training) {
-            return Box::new(laau);
-        }
+        let learned = |laau: Laau| Box::new(laau.trained_by(training.clone()));
         match self {
             Self::Opt => Box::new(OptOptions::default()),
             Self::Equal => Box::new(EqualOptions::default()),
@@ -106,7 +92,10 @@ impl PolicyKind {
             Self::CrPursuit => Box::new(CrPursuitOptions::default()),
             Self::Ce => Box::new(CeOptions::default()),
             Self::Dp => Box::new(DpOptions::default()),
-            Self::Rl | Self::Laau | Self::LaauHistory | Self::LaauResidual => Box::new(rl(training)),
+            Self::Rl => Box::new(rl(training)),
+            Self::Laau => learned(Laau::paper()),
+            Self::LaauHistory => learned(Laau::history()),
+            Self::LaauResidual => learned(Laau::residual()),
         }
     }
 }
