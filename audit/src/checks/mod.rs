@@ -3,6 +3,7 @@
 mod derivative;
 mod differences;
 mod engines;
+mod guard;
 mod layer;
 mod ledger;
 mod policies;
@@ -125,11 +126,12 @@ impl Check {
 }
 
 /// All checks, in the order of the table.
-pub const CHECKS: [Check; 6] = [
+pub const CHECKS: [Check; 7] = [
     Check::of::<layer::Layer>("layer", 100),
     Check::of::<derivative::Derivative>("derivative", 50),
     Check::of::<engines::Engines>("engines", 30),
     Check::of::<policies::Policies>("policies", 10),
+    Check::of::<guard::Guards>("guard", 40),
     Check::of::<training::Trainings>("training", 20),
     Check::of::<ledger::Ledgers>("ledger", 100),
 ];

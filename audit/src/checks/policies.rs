@@ -123,7 +123,7 @@ fn roundings(task: &Task, episode: &Episode<'_>) -> f64 {
 }
 
 /// The problem, its layer, and the nearest payable action for networks of several actions.
-fn task(played: &Played) -> Result<Task, String> {
+pub(super) fn task(played: &Played) -> Result<Task, String> {
     let nearest = Nearest::new(played.problem.clone());
     let projector = InteriorPoint::new(Arc::new(nearest), Options::default());
     Task::new(played.problem.clone(), played.layer.fork())
@@ -140,7 +140,7 @@ fn best(sets: FitSets<'_>, task: &Task) -> Result<Vec<Rollout>, Failure> {
 }
 
 /// What a rollout says of itself, and what exact arithmetic says of it.
-fn honest(
+pub(super) fn honest(
     name: &str,
     problem: &dyn Problem,
     episode: &Episode<'_>,
@@ -193,7 +193,7 @@ fn honest(
 }
 
 /// Every policy, fitted quickly.
-fn fits(long: bool) -> Vec<(&'static str, Box<dyn Fit>)> {
+pub(super) fn fits(long: bool) -> Vec<(&'static str, Box<dyn Fit>)> {
     fn boxed(fit: impl Fit + 'static) -> Box<dyn Fit> {
         Box::new(fit)
     }

@@ -100,6 +100,12 @@ impl<'a> EpisodeRun<'a> {
         self.ledger.remaining()
     }
 
+    /// What the step that was paid last used of each budget.
+    #[must_use]
+    pub fn usage(&self) -> &[f64] {
+        &self.usage
+    }
+
     /// Checks whether [`EpisodeRun::reveal`] would take a context.
     ///
     /// # Errors

@@ -17,13 +17,7 @@ pub(crate) struct Product {
 impl Product {
     /// `value · count` of a finite, non-negative float.
     pub(crate) fn new(value: f64, count: usize) -> Self {
-        let bits = value.abs().to_bits();
-        let fraction = bits & ((1 << (MANTISSA - 1)) - 1);
-        // The exponents 0 (subnormal) and 1 have the same unit.
-        let (mantissa, shift) = match (bits >> (MANTISSA - 1)) as u32 {
-            0 => (fraction, 0),
-            exponent => (fraction | (1 << (MANTISSA - 1)), exponent - 1),
-        };
+        let (mantissa, shift) = split(value);
         Self {
             mantissa: u128::from(mantissa) * count as u128,
             shift,
@@ -66,11 +60,22 @@ impl Product {
 }
 
 /// Significant bits of a float.
-const MANTISSA: u32 = f64::MANTISSA_DIGITS;
+pub(crate) const MANTISSA: u32 = f64::MANTISSA_DIGITS;
+
+/// The magnitude of a finite float as `mantissa · 2^(shift − 1074)`.
+pub(crate) fn split(value: f64) -> (u64, u32) {
+    let bits = value.abs().to_bits();
+    let fraction = bits & ((1 << (MANTISSA - 1)) - 1);
+    // The exponents 0 (subnormal) and 1 have the same unit.
+    match (bits >> (MANTISSA - 1)) as u32 {
+        0 => (fraction, 0),
+        exponent => (fraction | (1 << (MANTISSA - 1)), exponent - 1),
+    }
+}
 
 /// `mantissa · 2^(unit − 1074)` for a mantissa of at most 53 bits, or 2^53 after a carry; only `unit = 0` may go with
 /// fewer than 53. Infinite beyond the largest float.
-fn compose(mantissa: u64, unit: u32) -> f64 {
+pub(crate) fn compose(mantissa: u64, unit: u32) -> f64 {
     // The largest float has the unit 2045. The leading bit of the mantissa adds one to the exponent, which is why the
     // unit 0 gives subnormal and normal numbers alike, and why a carry moves on to the next power of two.
     const LARGEST_UNIT: u32 = 2045;

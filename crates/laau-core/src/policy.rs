@@ -1,6 +1,7 @@
 //! Policies and their observations.
 
 use crate::error::Error;
+use crate::guard::Certificate;
 use crate::solver::Exactness;
 
 /// What an online policy may observe when it decides: the past and the current step, never the future.
@@ -74,6 +75,16 @@ pub trait Agent {
     /// How many of the actions taken were short of the layer's tolerance.
     fn unconverged(&self) -> usize {
         0
+    }
+
+    /// What a guard kept of its promise so far, for a policy behind one.
+    fn certificate(&self) -> Option<Certificate> {
+        None
+    }
+
+    /// Whether a guard changed the last decision.
+    fn guarded(&self) -> bool {
+        false
     }
 }
 

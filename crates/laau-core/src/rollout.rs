@@ -5,6 +5,7 @@ use rayon::prelude::*;
 use crate::episode::{Episode, Episodes};
 use crate::episode_run::EpisodeRun;
 use crate::error::Error;
+use crate::guard::Certificate;
 use crate::hindsight::{Hindsight, Replay};
 use crate::policy::Policy;
 use crate::problem::{Dimensions, Problem};
@@ -33,6 +34,8 @@ pub struct Rollout {
     pub projections: usize,
     /// Steps whose action was feasible but short of the layer's tolerance.
     pub unconverged: usize,
+    /// What a guard kept of its promise, for a policy behind one.
+    pub certificate: Option<Certificate>,
 }
 
 impl Rollout {
@@ -74,6 +77,7 @@ pub fn rollout(problem: &dyn Problem, policy: &dyn Policy, episode: &Episode<'_>
         first_failure: None,
         projections: 0,
         unconverged: 0,
+        certificate: None,
     };
     let mut action = vec![0.0; d];
     for step in 0..horizon {
@@ -103,6 +107,7 @@ pub fn rollout(problem: &dyn Problem, policy: &dyn Policy, episode: &Episode<'_>
     }
     result.projections = agent.projections();
     result.unconverged = agent.unconverged();
+    result.certificate = agent.certificate();
     result.remaining = run.remaining().to_vec();
     Ok(result)
 }
