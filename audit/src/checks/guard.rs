@@ -102,7 +102,7 @@ fn pair(
 }
 
 /// `G_N ≥ γ G†_N − allowance`, in integers.
-fn promise(
+pub(super) fn promise(
     problem: &dyn Problem,
     episode: &Episode<'_>,
     ours: &Rollout,
@@ -135,7 +135,7 @@ fn promise(
     if certificate.rounded == 0 && certificate.allowance != 0.0 {
         return Err(format!("an allowance without a rounding: {certificate:?}"));
     }
-    if certificate.allowance > 64.0 * f64::EPSILON * largest * episode.horizon() as f64 + 1e-300 {
+    if certificate.allowance > 1e-12 * largest * episode.horizon() as f64 + 1e-300 {
         return Err(format!(
             "a large allowance beside costs of {largest:e}: {certificate:?}"
         ));
@@ -285,9 +285,11 @@ impl Agent for &Absurd {
         };
         match self.manner {
             Manner::Nothing => action.fill(f64::NAN),
-            Manner::Infinite => {
-                action.fill(f64::NEG_INFINITY + if chance(&mut rng, 0.5) { 0.0 } else { 1.0 })
-            }
+            Manner::Infinite => action.fill(if chance(&mut rng, 0.5) {
+                f64::INFINITY
+            } else {
+                f64::NEG_INFINITY
+            }),
             Manner::Lower => action.copy_from_slice(lower),
             Manner::Upper => action.copy_from_slice(upper),
             Manner::Failing if chance(&mut rng, 0.5) => return Err(Error::Empty { what: "idea" }),

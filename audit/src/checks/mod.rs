@@ -1,5 +1,6 @@
 //! The checks: each draws a case from a generator and says what is wrong with it.
 
+mod adversary;
 mod derivative;
 mod differences;
 mod engines;
@@ -126,12 +127,13 @@ impl Check {
 }
 
 /// All checks, in the order of the table.
-pub const CHECKS: [Check; 7] = [
+pub const CHECKS: [Check; 8] = [
     Check::of::<layer::Layer>("layer", 100),
     Check::of::<derivative::Derivative>("derivative", 50),
     Check::of::<engines::Engines>("engines", 30),
     Check::of::<policies::Policies>("policies", 10),
     Check::of::<guard::Guards>("guard", 40),
+    Check::of::<adversary::Adversary>("adversary", 20),
     Check::of::<training::Trainings>("training", 20),
     Check::of::<ledger::Ledgers>("ledger", 100),
 ];

@@ -47,7 +47,9 @@ pub use policy::{Agent, GradientCounts, Observation, Policy};
 pub use problem::{Dimensions, Problem, SmoothProblem, Structure, validate_problem};
 pub use projected::Projected;
 pub use projection::Projection;
-pub use report::{PolicyReport, Report, Run, SeedReport, align, column_names, four_digits, quantile};
+pub use report::{
+    GuardReport, PolicyReport, Report, Run, SeedReport, align, column_names, four_digits, quantile,
+};
 pub use rollout::{Rollout, mean_utility, rollout, rollout_all, rollout_hindsight};
 pub use solver::{
     Differentiate, Exactness, GradientMut, Gradients, Inexact, Input, Queries, Query, SolutionColumns,

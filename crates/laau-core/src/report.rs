@@ -9,6 +9,7 @@ use serde::{Serialize, Serializer};
 use crate::episode::Episodes;
 use crate::error::Error;
 use crate::fit::{Fitted, Parameter, Player};
+use crate::guard::{Certificate, Form};
 use crate::policy::{GradientCounts, Policy};
 use crate::rollout::Rollout;
 
@@ -61,6 +62,9 @@ pub struct PolicyReport {
     pub projections: usize,
     /// Steps whose action was feasible but short of the layer's tolerance.
     pub unconverged: usize,
+    /// The worst of what a guard kept of its promise, over all episodes and seeds, for a policy behind one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guard: Option<GuardReport>,
     /// Exact and approximate gradients in training, for a policy that was trained.
     pub gradients: Option<GradientCounts>,
     /// The time of one decision in one thread, ledger included, if it was measured.
@@ -72,6 +76,56 @@ pub struct PolicyReport {
     /// One run per seed, or one for all seeds where a policy has no randomness.
     #[serde(skip)]
     pub runs: Vec<Run>,
+}
+
+/// The worst of the [`Certificate`]s of several episodes.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct GuardReport {
+    /// The level `γ`.
+    pub level: f64,
+    /// How the guard acts.
+    pub form: Form,
+    /// The least margin `G_t − γ G†_t` of any step.
+    pub margin: f64,
+    /// The least share `G_N / G†_N` of any episode; none if the incumbent gained nothing in all of them.
+    pub share: Option<f64>,
+    /// The share of steps in which the guard changed the advice.
+    pub acted: f64,
+    /// Steps in which no float was safe.
+    pub rounded: usize,
+    /// The largest allowance of an episode.
+    pub allowance: f64,
+    /// Steps in which the advice or the incumbent was an error.
+    pub failures: usize,
+}
+
+impl GuardReport {
+    /// Sums up certificates; none of none.
+    fn new(certificates: impl Iterator<Item = Certificate>, steps: usize) -> Option<Self> {
+        let mut report: Option<Self> = None;
+        for certificate in certificates {
+            let worst = report.get_or_insert(Self {
+                level: certificate.level,
+                form: certificate.form,
+                margin: f64::INFINITY,
+                share: None,
+                acted: 0.0,
+                rounded: 0,
+                allowance: 0.0,
+                failures: 0,
+            });
+            worst.margin = worst.margin.min(certificate.margin);
+            worst.share = match (worst.share, certificate.share()) {
+                (Some(worst), Some(share)) => Some(worst.min(share)),
+                (worst, share) => worst.or(share),
+            };
+            worst.acted += certificate.acted as f64 / steps as f64;
+            worst.rounded += certificate.rounded;
+            worst.allowance = worst.allowance.max(certificate.allowance);
+            worst.failures += certificate.advice_failures + certificate.incumbent_failures;
+        }
+        report
+    }
 }
 
 /// The figures of one policy and seed.
@@ -149,7 +203,7 @@ impl Report {
         let budgets = self.policies.first().map_or(1, |p| p.remaining_percent.len());
         let mut text = format!(
             "policy,utility,fraction_of_opt,{},min,q25,median,q75,max,violations,failures,projections,\
-             exact_gradients,approximate_gradients,microseconds_per_decision\n",
+             exact_gradients,approximate_gradients,microseconds_per_decision,guard_share,guard_margin,guard_acted\n",
             column_names("remaining_percent", budgets).join(",")
         );
         for policy in &self.policies {
@@ -169,6 +223,12 @@ impl Report {
                 None => [String::new(), String::new()],
             });
             row.push(or_empty(policy.microseconds_per_decision));
+            let guard = policy.guard.as_ref();
+            row.extend([
+                or_empty(guard.and_then(|guard| guard.share)),
+                or_empty(guard.map(|guard| guard.margin)),
+                or_empty(guard.map(|guard| guard.acted)),
+            ]);
             text.push_str(&row.join(","));
             text.push('\n');
         }
@@ -208,6 +268,10 @@ impl Report {
             "violations",
         ];
         heading.extend(timed.then_some("µs/decision"));
+        let guarded = self.policies.iter().any(|policy| policy.guard.is_some());
+        if guarded {
+            heading.extend(["least share", "acted %"]);
+        }
         let rows = self.policies.iter().map(|policy| {
             let percents = policy.remaining_percent.iter().map(|p| format!("{p:.2}"));
             let or_dash = |value: Option<f64>, digits: usize| {
@@ -222,6 +286,11 @@ impl Report {
             row.extend(policy.quantiles.map(four_digits));
             row.push(policy.violations.to_string());
             row.extend(timed.then(|| or_dash(policy.microseconds_per_decision, 2)));
+            if guarded {
+                let guard = policy.guard.as_ref();
+                row.push(or_dash(guard.and_then(|guard| guard.share), 4));
+                row.push(or_dash(guard.map(|guard| 100.0 * guard.acted), 1));
+            }
             row
         });
         let rows = rows.collect();
@@ -298,6 +367,10 @@ impl PolicyReport {
             failures: all.iter().map(|r| r.failures).sum(),
             projections: all.iter().map(|r| r.projections).sum(),
             unconverged: all.iter().map(|r| r.unconverged).sum(),
+            guard: GuardReport::new(
+                all.iter().filter_map(|rollout| rollout.certificate),
+                all.iter().map(|rollout| rollout.costs.len()).sum(),
+            ),
             gradients,
             microseconds_per_decision: None,
             parameters: runs[0].fitted.parameters.clone(),

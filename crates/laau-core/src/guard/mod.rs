@@ -108,7 +108,9 @@ pub struct Certificate {
     pub acted: usize,
     /// Steps in which no float was safe, and the nearest to the incumbent's share was taken.
     pub rounded: usize,
-    /// How far below zero those steps may bring the margin. Zero if there were none: the promise is then kept exactly.
+    /// How far below zero those steps may bring the margin: each by what a few floats more or less of its action cost, and
+    /// 1,024 units in the last place of its largest cost, a 10^-12th part of it at most. Zero if there were no such steps:
+    /// the promise is then kept exactly.
     pub allowance: f64,
     /// Steps in which the advice was an error; the incumbent's share was taken.
     pub advice_failures: usize,
@@ -389,6 +391,9 @@ fn settle(
 ) -> f64 {
     /// Floats to either side that are tried, as powers of two.
     const REACH: u32 = 5;
+    /// Units in the last place that a cost may be off. A power of a large exponent is off by so many as that has digits to
+    /// lose; no problem here by more than a tenth of these.
+    const ROUNDINGS: f64 = 1024.0;
     let (lower, upper) = (set.problem.lower(), set.problem.upper());
     let steps = || (0..REACH).flat_map(|k| [1_i32 << k, -(1_i32 << k)]);
     let move_by = |floats: i32, action: &[f64], moved: &mut [f64]| {
@@ -418,11 +423,14 @@ fn settle(
         }
     }
     let cost = set.problem.cost(action, set.context);
-    let unit = |value: f64| value.abs().next_up() - value.abs();
-    let sensitivity = [1, -1].map(|floats| {
+    let unit = |value: f64| value.next_up() - value;
+    let sensitivity = steps().fold(0.0, |most: f64, floats| {
         move_by(floats, action, moved);
-        (set.problem.cost(moved, set.context) - cost).abs()
+        most.max((set.problem.cost(moved, set.context) - cost).abs())
     });
-    let corner = set.problem.cost(lower, set.context);
-    4.0 * (unit(cost).max(unit(corner)) + sensitivity[0].max(sensitivity[1]))
+    let largest = cost
+        .abs()
+        .max(set.problem.cost(lower, set.context).abs())
+        .max(set.cost.abs());
+    ROUNDINGS * unit(largest) + 4.0 * sensitivity + f64::MIN_POSITIVE
 }

@@ -1,0 +1,235 @@
+//! The guard, with policies that need no solver. `cargo xtask audit` plays it with every policy there is.
+
+use std::sync::Arc;
+
+use laau_core::problems::{LogUtility, Trading, WeightedFairness};
+use laau_core::{
+    Agent, Certificate, Episodes, Error, Form, Guarded, Observation, Policy, Problem, Projection, Rollout,
+    rollout_all,
+};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// Writes an action, or has no idea.
+type Decide = fn(&dyn Problem, &Observation<'_>, &mut [f64]) -> bool;
+
+/// A policy from a function; what it wants is made payable unless it is raw.
+struct Policies {
+    problem: Arc<dyn Problem>,
+    decide: Decide,
+    raw: bool,
+}
+
+impl Policy for Policies {
+    fn name(&self) -> &'static str {
+        "function"
+    }
+
+    fn begin(&self) -> Box<dyn Agent + '_> {
+        Box::new(self)
+    }
+}
+
+impl Agent for &Policies {
+    fn decide(&mut self, seen: &Observation<'_>, action: &mut [f64]) -> Result<(), Error> {
+        if !(self.decide)(&*self.problem, seen, action) {
+            return Err(Error::Empty { what: "idea" });
+        }
+        if !self.raw {
+            Projection::new(&*self.problem).apply(&*self.problem, seen.context(), seen.available, action);
+        }
+        Ok(())
+    }
+}
+
+/// A tenth of the box a step.
+fn steady(problem: &dyn Problem, _: &Observation<'_>, action: &mut [f64]) -> bool {
+    for (i, x) in action.iter_mut().enumerate() {
+        *x = problem.lower()[i] + 0.1 * (problem.upper()[i] - problem.lower()[i]);
+    }
+    true
+}
+
+/// More in contexts that are worth more.
+fn eager(problem: &dyn Problem, seen: &Observation<'_>, action: &mut [f64]) -> bool {
+    for (i, x) in action.iter_mut().enumerate() {
+        *x = problem.lower()[i] + 0.3 * seen.context()[0] * (problem.upper()[i] - problem.lower()[i]);
+    }
+    true
+}
+
+fn everything(problem: &dyn Problem, _: &Observation<'_>, action: &mut [f64]) -> bool {
+    action.copy_from_slice(problem.upper());
+    true
+}
+
+fn nothing(_: &dyn Problem, _: &Observation<'_>, action: &mut [f64]) -> bool {
+    action.fill(f64::NAN);
+    true
+}
+
+fn fails(_: &dyn Problem, _: &Observation<'_>, _: &mut [f64]) -> bool {
+    false
+}
+
+fn problems() -> [Arc<dyn Problem>; 3] {
+    [
+        Arc::new(WeightedFairness::paper()),
+        Arc::new(LogUtility::new(3, 2, vec![1.0, 0.5, 0.0, 0.2, 0.7, 1.0], 0.1, 10.0).expect("valid")),
+        Arc::new(Trading::inventory()),
+    ]
+}
+
+fn episodes(problem: &dyn Problem, count: usize) -> Episodes {
+    let (horizon, dimensions) = (12, problem.dimensions());
+    let mut rng = ChaCha8Rng::seed_from_u64(5);
+    let contexts = (0..count * horizon * dimensions.context)
+        .map(|_| rng.random_range(0.05..1.0))
+        .collect();
+    let mut least = vec![0.0; dimensions.budgets];
+    problem.reserve(horizon, &mut least);
+    let budgets = (0..count)
+        .flat_map(|_| {
+            least
+                .iter()
+                .map(|least| least + rng.random_range(5.0..60.0))
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    Episodes::new(horizon, dimensions.context, dimensions.budgets, contexts, budgets).expect("valid")
+}
+
+/// The rollouts of the guarded policy, of the advice and of the incumbent. Raw advice may be what cannot be paid.
+fn play(
+    problem: &Arc<dyn Problem>,
+    (advice, raw): (Decide, bool),
+    incumbent: Decide,
+    level: f64,
+) -> [Vec<Rollout>; 3] {
+    let policy = |decide, raw| Policies {
+        problem: Arc::clone(problem),
+        decide,
+        raw,
+    };
+    let episodes = episodes(&**problem, 20);
+    let (alone, beside) = (policy(advice, false), policy(incumbent, false));
+    let played = [&alone, &beside].map(|policy| rollout_all(&**problem, policy, &episodes).expect("valid"));
+    let guarded = Guarded::new(
+        "guarded",
+        Box::new(policy(advice, raw)),
+        Arc::new(beside),
+        Arc::clone(problem),
+        level,
+    )
+    .expect("valid");
+    assert_eq!(guarded.form(), Form::Segment);
+    let [alone, beside] = played;
+    [
+        rollout_all(&**problem, &guarded, &episodes).expect("valid"),
+        alone,
+        beside,
+    ]
+}
+
+fn certificates(rollouts: &[Rollout]) -> impl Iterator<Item = Certificate> {
+    rollouts.iter().map(|rollout| {
+        assert_eq!((rollout.violations, rollout.failures), (0, 0));
+        rollout.certificate.expect("a guarded policy has one")
+    })
+}
+
+#[test]
+fn no_advice_brings_the_gain_below_the_level() {
+    for problem in problems() {
+        for advice in [everything, nothing, fails, eager] as [Decide; 4] {
+            for level in [0.0, 0.5, 0.95, 1.0] {
+                let [guarded, _, incumbent] = play(&problem, (advice, true), steady, level);
+                for (certificate, (ours, theirs)) in
+                    certificates(&guarded).zip(guarded.iter().zip(&incumbent))
+                {
+                    assert!(certificate.margin >= -certificate.allowance, "{certificate:?}");
+                    assert!(certificate.allowance <= 1e-12, "{certificate:?}");
+                    // The shadow is the incumbent as it would have been.
+                    let lead: f64 = theirs.costs.iter().sum::<f64>() - ours.costs.iter().sum::<f64>();
+                    let said = certificate.gain - certificate.incumbent_gain;
+                    assert!((lead - said).abs() <= 1e-9 * (1.0 + lead.abs()));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_incumbent_as_advice_is_left_alone() {
+    for problem in problems() {
+        for level in [0.3, 0.95, 1.0] {
+            let [guarded, alone, _] = play(&problem, (steady, false), steady, level);
+            for (certificate, (ours, theirs)) in certificates(&guarded).zip(guarded.iter().zip(&alone)) {
+                assert_eq!(ours.actions, theirs.actions);
+                assert_eq!((certificate.acted, certificate.rounded), (0, 0));
+                assert!(
+                    certificate
+                        .share()
+                        .is_none_or(|share| (share - 1.0).abs() < 1e-12)
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn level_zero_leaves_alone_what_gains_no_less_than_the_lower_corner() {
+    // Fairness and log utility fall with every action: no advice gains less than the lower corner.
+    for problem in &problems()[..2] {
+        let [guarded, alone, _] = play(problem, (eager, false), steady, 0.0);
+        for (ours, theirs) in guarded.iter().zip(&alone) {
+            assert_eq!(
+                ours.actions[..ours.actions.len() / 12],
+                theirs.actions[..ours.actions.len() / 12]
+            );
+        }
+        for certificate in certificates(&guarded) {
+            assert_eq!(certificate.acted, 0);
+        }
+    }
+}
+
+#[test]
+fn a_guard_that_need_not_act_costs_nothing_and_one_that_acts_says_so() {
+    let problem: Arc<dyn Problem> = Arc::new(WeightedFairness::paper());
+    let [guarded, _, _] = play(&problem, (eager, false), fails, 0.95);
+    for certificate in certificates(&guarded) {
+        // An incumbent that always fails takes the lower corner and gains nothing.
+        assert_eq!(certificate.incumbent_failures, 12);
+        assert_eq!((certificate.incumbent_gain, certificate.share()), (0.0, None));
+    }
+    let [guarded, _, _] = play(&problem, (nothing, true), steady, 0.95);
+    for certificate in certificates(&guarded) {
+        assert!(
+            certificate.acted > 0 && certificate.advice_failures == 0,
+            "{certificate:?}"
+        );
+    }
+    let [guarded, _, _] = play(&problem, (fails, true), steady, 0.95);
+    assert!(certificates(&guarded).all(|certificate| certificate.advice_failures == 12));
+}
+
+#[test]
+fn a_level_that_is_no_share_is_refused() {
+    let problem: Arc<dyn Problem> = Arc::new(WeightedFairness::paper());
+    let policy = || Policies {
+        problem: Arc::clone(&problem),
+        decide: steady,
+        raw: false,
+    };
+    for level in [-0.1, 1.1, f64::NAN] {
+        let guarded = Guarded::new(
+            "g",
+            Box::new(policy()),
+            Arc::new(policy()),
+            Arc::clone(&problem),
+            level,
+        );
+        assert!(guarded.is_err_and(|error| error.to_string().contains("between 0 and 1")));
+    }
+}
