@@ -141,7 +141,7 @@ impl Attack {
         let incumbent = Arc::new(plan(&self.incumbent, true));
         let guarded = Guarded::new(
             "guarded",
-            Box::new(plan(&self.advice, false)),
+            Arc::new(plan(&self.advice, false)),
             Arc::clone(&incumbent) as Arc<_>,
             Arc::clone(problem) as Arc<_>,
             self.level,

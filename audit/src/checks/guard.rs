@@ -61,7 +61,7 @@ impl Audit for Guards {
                 continue;
             };
             let layered = chance(&mut rng, 0.5);
-            pair(&played, &task, advice, incumbent, level, layered)
+            pair(&played, &task, advice, &incumbent, level, layered)
                 .map_err(|failure| failure.of(&*played.problem))?;
         }
         Ok(Tally::default())
@@ -72,19 +72,19 @@ impl Audit for Guards {
 fn pair(
     played: &Played,
     task: &Task,
-    advice: Box<dyn Policy>,
-    incumbent: Box<dyn Policy>,
+    advice: Arc<dyn Policy>,
+    incumbent: &Arc<dyn Policy>,
     level: f64,
     layered: bool,
 ) -> Result<(), Failure> {
     let problem = &*played.problem;
-    let (name, incumbent): (_, Arc<dyn Policy>) = (advice.name().to_owned(), Arc::from(incumbent));
+    let name = advice.name().to_owned();
     let beside = format!("{name} guarded by {} at {level}", incumbent.name());
     let failed = |error: Error| Failure::new("rollout", format!("{beside}: {error}"));
     let guarded = Guarded::new(
         name,
         advice,
-        Arc::clone(&incumbent),
+        Arc::clone(incumbent),
         Arc::clone(&played.problem) as Arc<_>,
         level,
     )
@@ -93,7 +93,7 @@ fn pair(
     for index in 0..played.episodes.len() {
         let episode = played.episodes.get(index);
         let ours = rollout(problem, &guarded, &episode).map_err(failed)?;
-        let theirs = rollout(problem, &*incumbent, &episode).map_err(failed)?;
+        let theirs = rollout(problem, &**incumbent, &episode).map_err(failed)?;
         honest("guarded", problem, &episode, &ours)?;
         promise(problem, &episode, &ours, &theirs, level)
             .map_err(|word| Failure::new("promise", format!("episode {index}: {beside}: {word}")))?;
@@ -149,7 +149,7 @@ fn policy(
     played: &Played,
     task: &Task,
     rng: &mut ChaCha8Rng,
-) -> Result<Option<Box<dyn Policy>>, Failure> {
+) -> Result<Option<Arc<dyn Policy>>, Failure> {
     let seed = rng.random();
     let failed = |error: Error| Failure::new("policy", error.to_string());
     Ok(Some(match rng.random_range(1..=4) {
@@ -170,7 +170,7 @@ fn policy(
                 seed,
                 budgets: case.recipe.budgets,
             };
-            Box::new(Unrolled::new("wild prices", prices, played.layer.fork()).map_err(failed)?)
+            Arc::new(Unrolled::new("wild prices", prices, played.layer.fork()).map_err(failed)?)
         }
         3 => {
             let mut model = super::engines::model(case, played, rng)?;
@@ -178,9 +178,9 @@ fn policy(
             for weight in &mut model.parameters {
                 *weight *= scale;
             }
-            Box::new(Unrolled::new("network", model, played.layer.fork()).map_err(failed)?)
+            Arc::new(Unrolled::new("network", model, played.layer.fork()).map_err(failed)?)
         }
-        _ => Box::new(Absurd {
+        _ => Arc::new(Absurd {
             manner: [
                 Manner::Nothing,
                 Manner::Infinite,

@@ -7,6 +7,7 @@ mod data;
 mod decide;
 mod experiment;
 mod failure;
+mod guard;
 mod interrupt;
 mod learn;
 mod output;

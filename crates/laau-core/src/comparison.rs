@@ -6,7 +6,8 @@ use rayon::prelude::*;
 
 use crate::episode::Episodes;
 use crate::error::Error;
-use crate::fit::{Fit, FitObserver, FitSets, Player, Sets};
+use crate::fit::{Fit, FitObserver, FitSets, Fitted, Player, Sets};
+use crate::guard::Form;
 use crate::report::{PolicyReport, Report, Run};
 use crate::rollout::Rollout;
 use crate::task::Task;
@@ -22,7 +23,15 @@ pub struct Comparison<'a> {
     optimum: Option<Box<dyn Fit>>,
     skip_inapplicable: bool,
     timed: bool,
+    guard: Option<GuardedRows>,
     observer: &'a dyn ComparisonObserver,
+}
+
+/// Which policies are also played behind a guard.
+struct GuardedRows {
+    policies: Vec<String>,
+    incumbent: String,
+    level: f64,
 }
 
 struct Entry<'a> {
@@ -77,6 +86,7 @@ impl<'a> Comparison<'a> {
             optimum: None,
             skip_inapplicable: false,
             timed: false,
+            guard: None,
             observer: &(),
         }
     }
@@ -130,6 +140,24 @@ impl<'a> Comparison<'a> {
     #[must_use]
     pub fn timed(mut self) -> Self {
         self.timed = true;
+        self
+    }
+
+    /// Also plays the named policies, as they were fitted, behind a guard in the layer form with another policy of the
+    /// comparison as the incumbent; each has a row of its own, `NAME-guarded`. Policies that are not there or see the future
+    /// are passed over.
+    #[must_use]
+    pub fn guarded(
+        mut self,
+        policies: impl IntoIterator<Item = String>,
+        incumbent: impl Into<String>,
+        level: f64,
+    ) -> Self {
+        self.guard = Some(GuardedRows {
+            policies: policies.into_iter().collect(),
+            incumbent: incumbent.into(),
+            level,
+        });
         self
     }
 
@@ -204,6 +232,10 @@ impl<'a> Comparison<'a> {
         // The figures of a policy are over all its seeds, or there are none.
         played.retain(|(name, _)| !unfinished.contains(name));
         let optimum = self.optimum_of(&played, &mut left_out);
+        if let Some(guard) = &self.guard {
+            let rows = self.guarded_rows(guard, &played)?;
+            played.extend(rows);
+        }
         let policies = played
             .into_iter()
             .map(|(name, runs)| {
@@ -248,6 +280,47 @@ impl<'a> Comparison<'a> {
             fitted,
             rollouts,
         }))
+    }
+
+    /// The rows of guarded policies; nothing is fitted again.
+    fn guarded_rows(
+        &self,
+        guard: &GuardedRows,
+        played: &[(String, Vec<Run>)],
+    ) -> Result<Vec<(String, Vec<Run>)>, Error> {
+        let beside = played.iter().find(|(name, _)| *name == guard.incumbent);
+        let Some((_, beside)) = beside else {
+            return Err(Error::UnknownPolicy {
+                policy: guard.incumbent.clone(),
+            });
+        };
+        let is_online = |runs: &[Run]| matches!(runs[0].fitted.player, Player::Online(_));
+        let chosen = played.iter().filter(|(name, runs)| {
+            guard.policies.contains(name) && *name != guard.incumbent && is_online(runs)
+        });
+        chosen
+            .map(|(name, runs)| {
+                // As many as the one of the two that draws has seeds.
+                let count = runs.len().max(beside.len());
+                let runs = (0..count).map(|index| {
+                    let [advice, incumbent] = [runs, beside].map(|runs| &runs[index.min(runs.len() - 1)]);
+                    let fitted = Fitted::guarded(
+                        self.task,
+                        &advice.fitted,
+                        &incumbent.fitted,
+                        guard.level,
+                        Form::Layer,
+                    )?;
+                    let rollouts = fitted.player.play(self.task, &self.sets.test)?;
+                    Ok(Run {
+                        seed: self.seeds[index],
+                        fitted,
+                        rollouts,
+                    })
+                });
+                Ok((format!("{name}-guarded"), runs.collect::<Result<_, Error>>()?))
+            })
+            .collect()
     }
 
     /// Inapplicable policies on request; the optimum always, since it is only the reference.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -140,7 +141,7 @@ pub struct Phase {
 /// A policy that is ready to play.
 pub enum Player {
     /// One that decides step by step.
-    Online(Box<dyn Policy>),
+    Online(Arc<dyn Policy>),
     /// One that plans from the whole episode.
     Hindsight(Box<dyn Hindsight>),
 }
@@ -183,7 +184,7 @@ impl Fitted {
     /// An online policy.
     #[must_use]
     pub fn new(policy: impl Policy + 'static) -> Self {
-        Self::with_player(Player::Online(Box::new(policy)))
+        Self::with_player(Player::Online(Arc::new(policy)))
     }
 
     /// An offline optimum.

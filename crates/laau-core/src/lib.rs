@@ -39,7 +39,7 @@ pub use episode::{Episode, Episodes};
 pub use episode_run::{EpisodeRun, Refused, Step};
 pub use error::{Error, expect_finite, expect_length, expect_option};
 pub use fit::{Document, Fit, FitObserver, FitSets, Fitted, Parameter, Phase, Player, Sets, Unfitted};
-pub use guard::{Cap, CappedLayer, Certificate, Form, Guard, Guarded, Incumbent};
+pub use guard::{Cap, CappedLayer, Certificate, Form, Guard, Guarded, GuardedDocument, Incumbent};
 pub use hindsight::{Hindsight, Replay};
 pub use ledger::Ledger;
 pub use nearest::Nearest;

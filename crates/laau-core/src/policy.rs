@@ -1,5 +1,7 @@
 //! Policies and their observations.
 
+use std::sync::Arc;
+
 use crate::error::Error;
 use crate::guard::Certificate;
 use crate::solver::Exactness;
@@ -89,6 +91,16 @@ pub trait Agent {
 }
 
 impl<P: Policy + ?Sized> Policy for Box<P> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn begin(&self) -> Box<dyn Agent + '_> {
+        (**self).begin()
+    }
+}
+
+impl<P: Policy + ?Sized> Policy for Arc<P> {
     fn name(&self) -> &str {
         (**self).name()
     }

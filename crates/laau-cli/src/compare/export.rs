@@ -17,7 +17,10 @@ pub(super) fn places(folder: &Path, policies: &[PolicyKind], steps: bool) -> Vec
         .chain(steps.then_some("steps.parquet"))
         .map(|name| folder.join(name))
         .collect();
-    places.extend(policies.iter().map(|policy| policy_file(folder, policy.name())));
+    for policy in policies {
+        places.push(policy_file(folder, policy.name()));
+        places.push(policy_file(folder, &format!("{policy}-guarded")));
+    }
     places
 }
 

@@ -16,6 +16,7 @@ use laau::registry::PolicyKind;
 use self::formats::Format;
 use crate::config::{ConfigFile, Flags, ProblemSection, TrainingSection};
 use crate::failure::Failure;
+use crate::guard::{GuardArgs, Source};
 use crate::output::Named;
 use crate::progress::Progress;
 use crate::{interrupt, output, sets};
@@ -24,10 +25,12 @@ use crate::{interrupt, output, sets};
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   $ laau compare --train train.parquet --validation validation.parquet --test test.parquet
+  $ laau compare --train train.parquet --validation validation.parquet --test test.parquet --policies opt,mw,laau --guard mw
   $ laau compare --train train.parquet --validation validation.parquet --test test.parquet --policies opt,equal,laau --seeds 0,1,2 --format json -o report
 
 Policies are tuned and trained on the training and validation episodes with the settings of [training], and played on the
-test episodes. A policy that is not for the problem is left out, unless it was named.")]
+test episodes. A policy that is not for the problem is left out, unless it was named. With --guard, the policies that learn
+(or all that were named) are also played behind a guard, as they were fitted: NAME-guarded.")]
 pub(crate) struct CompareArgs {
     /// Episodes to fit and train on
     #[arg(long, value_name = "FILE")]
@@ -57,6 +60,8 @@ pub(crate) struct CompareArgs {
     #[arg(short, long)]
     quiet: bool,
     #[command(flatten)]
+    guard: GuardArgs,
+    #[command(flatten)]
     config: ConfigFile,
     #[command(flatten)]
     problem: Flags<ProblemSection>,
@@ -73,7 +78,12 @@ pub(crate) fn run(arguments: &CompareArgs) -> Result<(), Failure> {
     ];
     let policies = chosen(&arguments.policies)?;
     if let Some(folder) = &arguments.output {
-        let inputs: Vec<Named<'_>> = paths.into_iter().chain(arguments.config.named()).collect();
+        let named = arguments
+            .config
+            .named()
+            .into_iter()
+            .chain(arguments.guard.named());
+        let inputs: Vec<Named<'_>> = paths.into_iter().chain(named).collect();
         let places = export::places(folder, &policies, arguments.steps);
         let outputs: Vec<Named<'_>> = places.iter().map(|place| ("-o", &**place)).collect();
         output::keep_apart(&inputs, &outputs)?;
@@ -111,8 +121,21 @@ pub(crate) fn run(arguments: &CompareArgs) -> Result<(), Failure> {
         .skip_inapplicable(!named)
         .timed()
         .observed_by(&watch);
-    for name in policies {
+    let incumbent = arguments.guard.read(&problem)?;
+    for name in &policies {
         comparison = comparison.with(name.name(), name.fit(&training));
+    }
+    if let Some(source) = incumbent {
+        let name = match &source {
+            Source::Kind(kind) => kind.name(),
+            Source::File(..) => "incumbent",
+        };
+        if policies.iter().all(|policy| policy.name() != name) {
+            comparison = comparison.with(name, source.fit(&training));
+        }
+        let guarded = policies.iter().filter(|policy| named || policy.learns());
+        let guarded = guarded.map(|policy| policy.name().to_owned());
+        comparison = comparison.guarded(guarded, name, arguments.guard.level);
     }
     let report = comparison.run()?;
     watch.progress.finish();

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::lines::{Decision, seal, unseal};
 use crate::failure::{Failure, reason};
+use crate::guard::GuardIdentity;
 use crate::output::FileIdentity;
 
 const VERSION: u32 = 1;
@@ -39,6 +40,9 @@ pub(super) struct Identity {
     pub(super) model: Option<String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) parameters: BTreeMap<String, Vec<f64>>,
+    /// The guard; its shadow ledger comes back with the decisions that are replayed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) guard: Option<GuardIdentity>,
 }
 
 impl Header {
@@ -80,6 +84,8 @@ pub(super) struct Record {
     pub(super) remaining: Vec<f64>,
     #[serde(default)]
     pub(super) fallback: Option<String>,
+    #[serde(default)]
+    pub(super) guarded: bool,
     /// The first step of the batch that was synced together, if that is not this one.
     #[serde(default)]
     batch: Option<usize>,
@@ -93,6 +99,7 @@ impl Record {
             && self.multiplier.as_deref() == decision.multiplier
             && self.remaining == decision.remaining
             && self.fallback.as_deref() == decision.fallback
+            && self.guarded == decision.guarded
     }
 }
 

@@ -26,6 +26,9 @@ pub(super) struct Decision<'a> {
     /// Why the action is the lower corner of the box and not the policy's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) fallback: Option<&'a str>,
+    /// Whether a guard changed what was advised.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) guarded: bool,
     /// Whether this was decided before, and comes from the journal.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) replayed: bool,

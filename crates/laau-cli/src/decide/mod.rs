@@ -6,6 +6,7 @@ mod session;
 
 use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
 use laau::core::{Policy, Task, Unrolled};
@@ -17,6 +18,7 @@ use self::lines::{Decision, Read, Refusal, Resumed, parse, read_line, write_line
 use self::session::Session;
 use crate::config::{ConfigFile, Flags, ProblemSection};
 use crate::failure::{Failure, reason};
+use crate::guard::{self, GuardArgs};
 use crate::output::{self, Named};
 use crate::sets::check_model;
 
@@ -36,10 +38,11 @@ const LARGEST_BATCH: usize = 4096;
   $ laau decide --policy-file report/mw.policy --budget 250 < contexts.jsonl
   $ laau decide --model model.safetensors --budget 250 --horizon 20 --journal today.jsonl < contexts.jsonl
   $ laau decide --model model.safetensors --budget 250 --horizon 20 --journal today.jsonl < more.jsonl
+  $ laau decide --model model.safetensors --budget 250 --guard report/mw.policy < contexts.jsonl
 
 Each line of standard input is {\"context\":[…]}; each is answered by one line on standard output:
 {\"step\":0,\"action\":[12.1],\"multiplier\":[0.02],\"remaining\":[237.9]}, or {\"error\":\"…\",\"line\":1} for a line
-that is no context; such a line spends nothing. \"fallback\" says why an action is the least one and not the policy's.")]
+that is no context; such a line spends nothing. \"fallback\" says why an action is the least one and not the policy's, \"guarded\" that the guard changed it.")]
 pub(crate) struct DecideArgs {
     /// A trained model
     #[arg(
@@ -82,6 +85,8 @@ pub(crate) struct DecideArgs {
     /// Insists on a new journal
     #[arg(long, requires = "journal", conflicts_with = "resume")]
     new: bool,
+    #[command(flatten)]
+    guard: GuardArgs,
     #[command(flatten)]
     config: ConfigFile,
     #[command(flatten)]
@@ -135,7 +140,11 @@ pub(crate) fn run(arguments: &DecideArgs) -> Result<(), Failure> {
         service.journal = Some(opened.journal);
     }
     let mut input = BufReader::with_capacity(INPUT_BUFFER, std::io::stdin().lock());
-    service.serve(&mut session, &mut input)
+    let served = service.serve(&mut session, &mut input);
+    if let Some(certificate) = session.certificate().filter(|_| session.step() > 0) {
+        output::talk(guard::words(&certificate, session.step()));
+    }
+    served
 }
 
 /// Refuses a journal that is another file of the command, too.
@@ -151,6 +160,7 @@ fn check_journal(journal: &Path, arguments: &DecideArgs) -> Result<(), Failure> 
         .into_iter()
         .filter_map(|(name, path)| Some((name, path?)))
         .chain(arguments.config.named())
+        .chain(arguments.guard.named())
         .collect();
     output::keep_apart(&inputs, &[("--journal", journal)])
 }
@@ -159,7 +169,7 @@ fn check_journal(journal: &Path, arguments: &DecideArgs) -> Result<(), Failure> 
 struct Plan {
     problem: ProblemSpec,
     task: Task,
-    policy: Box<dyn Policy>,
+    policy: Arc<dyn Policy>,
     identity: Identity,
     horizon: usize,
     budgets: Vec<f64>,
@@ -198,7 +208,7 @@ impl Plan {
             ));
         }
         let asked = arguments.horizon.map(|horizon| horizon as usize);
-        let (policy, identity, horizon) = match (deployed, model, &arguments.policy, asked) {
+        let (policy, mut identity, horizon) = match (deployed, model, &arguments.policy, asked) {
             (Some((deployed, identity)), ..) => {
                 (deployed.policy, identity, asked.unwrap_or(deployed.horizon))
             }
@@ -213,8 +223,9 @@ impl Plan {
                     name: name.clone(),
                     model: None,
                     parameters: untuned.parameters,
+                    guard: None,
                 };
-                (untuned.policy, identity, horizon)
+                (Arc::from(untuned.policy), identity, horizon)
             }
             _ => {
                 return Err(Failure::new(
@@ -223,6 +234,10 @@ impl Plan {
                 ));
             }
         };
+        let (policy, guard) = arguments
+            .guard
+            .deploy(policy, &problem, &task, horizon, &budgets)?;
+        identity.guard = guard;
         Ok(Self {
             problem,
             task,
@@ -268,6 +283,7 @@ fn deployed(path: &Path, arguments: &DecideArgs) -> Result<(Deployed, Identity),
         name: deployed.name.clone(),
         model: Some(digest(&bytes)),
         parameters: std::collections::BTreeMap::new(),
+        guard: None,
     };
     Ok((deployed, identity))
 }
@@ -297,7 +313,7 @@ fn with_model(
     (model, bytes): (Model, Vec<u8>),
     task: &Task,
     asked: Option<usize>,
-) -> Result<(Box<dyn Policy>, Identity, usize), Failure> {
+) -> Result<(Arc<dyn Policy>, Identity, usize), Failure> {
     let trained = model.spec.horizon;
     if let Some(horizon) = asked.filter(|horizon| *horizon != trained) {
         return Err(Failure::new(
@@ -312,10 +328,11 @@ fn with_model(
         name: "laau".to_owned(),
         model: Some(digest(&bytes)),
         parameters: std::collections::BTreeMap::new(),
+        guard: None,
     };
     check_model(task, &model.spec)?;
     let policy = Unrolled::new("laau", model, task.solver.clone())?;
-    Ok((Box::new(policy), identity, trained))
+    Ok((Arc::new(policy), identity, trained))
 }
 
 /// The stream.

@@ -1,6 +1,6 @@
 //! One episode in service: a policy decides, the ledger pays.
 
-use laau::core::{Agent, EpisodeRun, Error, Policy, Problem, Refused};
+use laau::core::{Agent, Certificate, EpisodeRun, Error, Policy, Problem, Refused};
 
 use super::lines::Decision;
 
@@ -38,6 +38,11 @@ impl<'a> Session<'a> {
         self.run.step()
     }
 
+    /// What a guard kept of its promise so far.
+    pub(super) fn certificate(&self) -> Option<Certificate> {
+        self.agent.certificate()
+    }
+
     /// Whether the next step can be decided in a context. If not, nothing has happened.
     pub(super) fn check(&self, context: &[f64]) -> Result<(), Error> {
         self.run.check(context)
@@ -72,6 +77,7 @@ impl<'a> Session<'a> {
             multiplier: self.agent.multiplier(),
             remaining: self.run.remaining(),
             fallback: self.fallback.as_deref(),
+            guarded: self.agent.guarded(),
             replayed: false,
         })
     }

@@ -7,6 +7,7 @@ mod crash;
 mod data;
 mod decide;
 mod experiment;
+mod guard;
 #[cfg(unix)]
 mod interrupted;
 mod journal;

@@ -66,7 +66,7 @@ impl Balance {
     }
 
     /// `G − γG†`, rounded down.
-    pub(super) fn margin(&self) -> f64 {
+    pub(super) fn lead(&self) -> f64 {
         self.gain.floor()
     }
 }

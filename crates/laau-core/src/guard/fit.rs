@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Form, Guarded, expect_level};
+use super::{Form, Guarded, GuardedDocument, expect_level};
 use crate::error::Error;
-use crate::fit::{Fit, FitObserver, FitSets, Fitted, Player};
+use crate::fit::{Document, Fit, FitObserver, FitSets, Fitted, Player};
 use crate::policy::Policy;
 use crate::task::Task;
 
@@ -14,7 +14,47 @@ pub enum Incumbent {
     /// One that is fitted on the episodes of the advice.
     Fit(Arc<dyn Fit>),
     /// One that is ready: what runs today, fitted on what it was fitted on.
-    Ready(Arc<dyn Policy>),
+    Ready {
+        /// The policy.
+        policy: Arc<dyn Policy>,
+        /// Its form that can be stored, if it has one.
+        document: Option<Document>,
+    },
+}
+
+impl Incumbent {
+    /// A policy that is ready.
+    #[must_use]
+    pub fn ready(policy: Arc<dyn Policy>) -> Self {
+        Self::Ready {
+            policy,
+            document: None,
+        }
+    }
+}
+
+impl Fit for Incumbent {
+    fn fit(
+        &self,
+        task: &Task,
+        sets: FitSets<'_>,
+        seed: u64,
+        observer: &mut dyn FitObserver,
+    ) -> Result<Fitted, Error> {
+        match self {
+            Self::Fit(fit) => fit.fit(task, sets, seed, observer),
+            Self::Ready { policy, document } => {
+                Ok(Fitted::new(Arc::clone(policy)).with_document(document.clone()))
+            }
+        }
+    }
+
+    fn is_seeded(&self) -> bool {
+        match self {
+            Self::Fit(fit) => fit.is_seeded(),
+            Self::Ready { .. } => false,
+        }
+    }
 }
 
 /// Fits advice and, unless it is ready, an incumbent, and puts the one behind a guard of the other.
@@ -56,45 +96,59 @@ impl Fit for Guard {
         seed: u64,
         observer: &mut dyn FitObserver,
     ) -> Result<Fitted, Error> {
-        let incumbent = match &self.incumbent {
-            Incumbent::Ready(policy) => Arc::clone(policy),
-            Incumbent::Fit(fit) => Arc::from(online(fit.fit(task, sets, seed, observer)?.player)?),
-        };
-        let fitted = self.advice.fit(task, sets, seed, observer)?;
-        let name = incumbent.name().to_owned();
-        let advice = online(fitted.player)?;
-        let guarded = Guarded::new(
-            advice.name().to_owned(),
-            advice,
-            incumbent,
-            Arc::clone(&task.problem) as Arc<_>,
-            self.level,
-        )?;
-        let guarded = match self.form {
-            Form::Layer => guarded.in_layer(task),
-            Form::Segment => guarded,
-        };
-        let mut result = Fitted::new(guarded)
-            .with("guard", &*name)
-            .with("guard level", self.level);
-        result.parameters.extend(fitted.parameters);
-        result.gradients = fitted.gradients;
-        Ok(result)
+        let incumbent = self.incumbent.fit(task, sets, seed, observer)?;
+        let advice = self.advice.fit(task, sets, seed, observer)?;
+        Fitted::guarded(task, &advice, &incumbent, self.level, self.form)
     }
 
     fn is_seeded(&self) -> bool {
-        let incumbent = match &self.incumbent {
-            Incumbent::Fit(fit) => fit.is_seeded(),
-            Incumbent::Ready(_) => false,
-        };
-        incumbent || self.advice.is_seeded()
+        self.incumbent.is_seeded() || self.advice.is_seeded()
     }
 }
 
-/// An offline optimum sees the future; it is neither advice nor an incumbent.
-fn online(player: Player) -> Result<Box<dyn Policy>, Error> {
+impl Fitted {
+    /// A fitted policy behind a guard; nothing is fitted again.
+    ///
+    /// # Errors
+    /// [`Error::NotApplicable`] for an offline optimum, which sees the future; [`Error::InvalidOption`] unless the level is in
+    /// `[0, 1]`.
+    pub fn guarded(
+        task: &Task,
+        advice: &Self,
+        incumbent: &Self,
+        level: f64,
+        form: Form,
+    ) -> Result<Self, Error> {
+        let (advised, beside) = (online(&advice.player)?, online(&incumbent.player)?);
+        let (name, guard) = (advised.name().to_owned(), beside.name().to_owned());
+        let problem = Arc::clone(&task.problem) as Arc<_>;
+        let guarded = Guarded::new(name, advised, beside, problem, level)?;
+        let guarded = match form {
+            Form::Layer => guarded.in_layer(task),
+            Form::Segment => guarded,
+        };
+        let stored = |fitted: &Self| {
+            let document = fitted.document.as_ref()?;
+            Some((document.kind.to_owned(), document.bytes.clone()))
+        };
+        let document = stored(advice)
+            .zip(stored(incumbent))
+            .map(|(advice, incumbent)| GuardedDocument {
+                level,
+                form,
+                advice,
+                incumbent,
+            });
+        let mut fitted = Self::new(guarded).with_document(document.map(|document| document.to_document()));
+        fitted.parameters.clone_from(&advice.parameters);
+        fitted.gradients = advice.gradients;
+        Ok(fitted.with("guard", &*guard).with("guard level", level))
+    }
+}
+
+fn online(player: &Player) -> Result<Arc<dyn Policy>, Error> {
     match player {
-        Player::Online(policy) => Ok(policy),
+        Player::Online(policy) => Ok(Arc::clone(policy)),
         Player::Hindsight(optimum) => Err(Error::NotApplicable {
             policy: optimum.name().to_owned(),
             reason: "a guard takes online policies".to_owned(),

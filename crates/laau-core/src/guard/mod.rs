@@ -1,6 +1,7 @@
 //! The guard: a policy that never gains less than a share of what another one would have gained.
 
 mod balance;
+mod document;
 mod fit;
 mod layer;
 mod safe;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use self::balance::Balance;
+pub use self::document::GuardedDocument;
 pub use self::fit::{Guard, Incumbent};
 pub use self::layer::{Cap, CappedLayer};
 use self::safe::{SafeSet, Scratch};
@@ -63,7 +65,7 @@ use crate::task::Task;
 /// }
 ///
 /// let problem = Arc::new(WeightedFairness::paper());
-/// let (spender, even) = (Box::new(Always("spender", 40.0)), Arc::new(Always("even", 10.0)));
+/// let (spender, even) = (Arc::new(Always("spender", 40.0)), Arc::new(Always("even", 10.0)));
 /// let guarded = Guarded::new("guarded", spender, even, problem.clone(), 0.9)?;
 /// let episodes = Episodes::new(4, 1, 1, vec![0.1, 0.9, 0.5, 0.7], vec![40.0])?;
 /// let played = rollout(&*problem, &guarded, &episodes.get(0))?;
@@ -73,7 +75,7 @@ use crate::task::Task;
 /// ```
 pub struct Guarded {
     name: String,
-    advice: Box<dyn Policy>,
+    advice: Arc<dyn Policy>,
     incumbent: Arc<dyn Policy>,
     problem: Arc<dyn Problem>,
     level: f64,
@@ -98,8 +100,10 @@ pub struct Certificate {
     pub level: f64,
     /// How the guard acts.
     pub form: Form,
-    /// The least of `G_t − γ G†_t` over the steps, rounded down: not below zero but for [`Certificate::allowance`].
+    /// The least of `G_t − γ G†_t` over the steps so far, rounded down: not below zero but for [`Certificate::allowance`].
     pub margin: f64,
+    /// `G_t − γ G†_t` after the last step, rounded down.
+    pub lead: f64,
     /// The gain over the lower corner, `G_N`.
     pub gain: f64,
     /// What the incumbent gained beside, `G†_N`.
@@ -122,7 +126,8 @@ impl Certificate {
     /// The gain as a share of the incumbent's, where that is above the allowance.
     #[must_use]
     pub fn share(&self) -> Option<f64> {
-        (self.incumbent_gain > self.allowance.max(0.0)).then(|| self.gain / self.incumbent_gain)
+        // In this order a lead that is not negative is never rounded below the level.
+        (self.incumbent_gain > self.allowance).then(|| self.level + self.lead / self.incumbent_gain)
     }
 }
 
@@ -133,7 +138,7 @@ impl Guarded {
     /// [`Error::InvalidOption`] unless the level is in `[0, 1]`.
     pub fn new(
         name: impl Into<String>,
-        advice: Box<dyn Policy>,
+        advice: Arc<dyn Policy>,
         incumbent: Arc<dyn Policy>,
         problem: Arc<dyn Problem>,
         level: f64,
@@ -200,7 +205,8 @@ impl Policy for Guarded {
             certificate: Certificate {
                 level: self.level,
                 form: self.form(),
-                margin: 0.0,
+                margin: f64::INFINITY,
+                lead: 0.0,
                 gain: 0.0,
                 incumbent_gain: 0.0,
                 acted: 0,
@@ -306,7 +312,8 @@ impl Agent for GuardedAgent<'_> {
         let (_, balance) = self.play.as_mut().expect("the shadow step has opened it");
         balance.pay(played_cost, &self.usage);
         self.certificate.gain -= played_cost;
-        self.certificate.margin = self.certificate.margin.min(balance.margin());
+        self.certificate.lead = balance.lead();
+        self.certificate.margin = self.certificate.margin.min(self.certificate.lead);
         Ok(())
     }
 

@@ -116,7 +116,7 @@ fn play(
     let played = [&alone, &beside].map(|policy| rollout_all(&**problem, policy, &episodes).expect("valid"));
     let guarded = Guarded::new(
         "guarded",
-        Box::new(policy(advice, raw)),
+        Arc::new(policy(advice, raw)),
         Arc::new(beside),
         Arc::clone(problem),
         level,
@@ -225,7 +225,7 @@ fn a_level_that_is_no_share_is_refused() {
     for level in [-0.1, 1.1, f64::NAN] {
         let guarded = Guarded::new(
             "g",
-            Box::new(policy()),
+            Arc::new(policy()),
             Arc::new(policy()),
             Arc::clone(&problem),
             level,

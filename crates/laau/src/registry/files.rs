@@ -1,9 +1,10 @@
 //! Policy files: a fitted policy with everything that is needed to deploy it.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use laau_baselines::Stored;
-use laau_core::{Fitted, Policy, Task, Unrolled};
+use laau_core::{Document, Fitted, Form, Guarded, GuardedDocument, Policy, Task, Unrolled};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -49,7 +50,9 @@ pub struct Deployed {
     /// The problem and its solver.
     pub task: Task,
     /// The policy, ready to play.
-    pub policy: Box<dyn Policy>,
+    pub policy: Arc<dyn Policy>,
+    /// The policy as it was stored.
+    pub document: Document,
 }
 
 /// The bytes of a policy file.
@@ -107,21 +110,61 @@ pub fn policy_from_bytes(bytes: &[u8]) -> Result<Deployed, Error> {
     let content: Content = serde_json::from_str(&file.content).map_err(unreadable)?;
     let document = from_hexadecimal(&content.document).ok_or_else(|| wrong("bad document".to_owned()))?;
     let task = content.problem.task()?;
-    let policy: Box<dyn Policy> = match content.kind.as_str() {
-        Stored::KIND => Stored::from_bytes(&document, &task)?,
-        MODEL => {
-            let (model, _) = laau_net::model_from_bytes(&document)?;
-            model.spec.check_problem(&*task.problem)?;
-            Box::new(Unrolled::new(&content.name, model, task.solver.clone())?)
-        }
-        other => return Err(wrong(format!("unknown kind of policy `{other}`"))),
-    };
+    let (policy, kind) = policy_of(&content.name, &content.kind, &document, &task)?;
     Ok(Deployed {
         name: content.name,
         problem: content.problem,
         horizon: content.horizon,
         task,
         policy,
+        document: Document {
+            kind,
+            bytes: document,
+        },
+    })
+}
+
+/// The policy of a document, and its kind.
+fn policy_of(
+    name: &str,
+    kind: &str,
+    bytes: &[u8],
+    task: &Task,
+) -> Result<(Arc<dyn Policy>, &'static str), Error> {
+    Ok(match kind {
+        Stored::KIND => (Arc::from(Stored::from_bytes(bytes, task)?), Stored::KIND),
+        MODEL => {
+            let (model, _) = laau_net::model_from_bytes(bytes)?;
+            model.spec.check_problem(&*task.problem)?;
+            (Arc::new(Unrolled::new(name, model, task.solver.clone())?), MODEL)
+        }
+        GuardedDocument::KIND => {
+            let GuardedDocument {
+                level,
+                form,
+                advice,
+                incumbent,
+            } = GuardedDocument::from_bytes(bytes)?;
+            let part = |(kind, bytes): (String, Vec<u8>)| {
+                if kind == GuardedDocument::KIND {
+                    let reason = "a guard within a guard".to_owned();
+                    return Err(Error::File { reason });
+                }
+                policy_of(name, &kind, &bytes, task)
+            };
+            let ((advice, _), (incumbent, _)) = (part(advice)?, part(incumbent)?);
+            let problem = Arc::clone(&task.problem) as Arc<_>;
+            let guarded = Guarded::new(name, advice, incumbent, problem, level)?;
+            let guarded = match form {
+                Form::Layer => guarded.in_layer(task),
+                Form::Segment => guarded,
+            };
+            (Arc::new(guarded), GuardedDocument::KIND)
+        }
+        other => {
+            let reason = format!("unknown kind of policy `{other}`");
+            return Err(Error::File { reason });
+        }
     })
 }
 
@@ -210,16 +253,24 @@ mod tests {
             }],
             ..Training::paper()
         };
-        for kind in PolicyKind::ALL {
-            let fitted = kind.fit(&training).fit(&task, sets.to_fit(), 1, &mut ()).unwrap();
-            let stored = policy_to_bytes(kind.name(), &fitted, &problem, 5);
+        let fit = |kind: PolicyKind| kind.fit(&training).fit(&task, sets.to_fit(), 1, &mut ()).unwrap();
+        let guarded = Fitted::guarded(
+            &task,
+            &fit(PolicyKind::Laau),
+            &fit(PolicyKind::Mw),
+            0.95,
+            Form::Layer,
+        );
+        let all = PolicyKind::ALL.map(|kind| (kind.name(), fit(kind)));
+        for (kind, fitted) in all.into_iter().chain([("guarded", guarded.unwrap())]) {
+            let stored = policy_to_bytes(kind, &fitted, &problem, 5);
             let Player::Online(policy) = &fitted.player else {
                 assert!(stored.is_err(), "{kind}");
                 continue;
             };
             let bytes = stored.unwrap();
             let back = policy_from_bytes(&bytes).unwrap();
-            assert_eq!((back.name.as_str(), back.horizon), (kind.name(), 5));
+            assert_eq!((back.name.as_str(), back.horizon), (kind, 5));
             let played = |policy: &dyn Policy| rollout_all(&*task.problem, policy, &sets.test).unwrap();
             assert_eq!(played(&**policy), played(&*back.policy), "{kind}");
             // A single wrong digit anywhere is noticed.

@@ -79,6 +79,15 @@ impl PolicyKind {
         }
     }
 
+    /// Whether the policy is trained, so that it may fail on data it was not trained for.
+    #[must_use]
+    pub const fn learns(self) -> bool {
+        matches!(
+            self,
+            Self::Rl | Self::Laau | Self::LaauHistory | Self::LaauResidual
+        )
+    }
+
     /// What fits the policy; `training` is for those that are trained.
     #[must_use]
     pub fn fit(self, training: &Training) -> Box<dyn Fit> {

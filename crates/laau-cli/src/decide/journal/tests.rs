@@ -7,6 +7,7 @@ fn header() -> Header {
         name: "equal".to_owned(),
         model: None,
         parameters: BTreeMap::new(),
+        guard: None,
     };
     Header::new(ProblemSpec::default(), 3, vec![0.3], identity)
 }
@@ -18,6 +19,7 @@ fn stage(journal: &mut Journal, step: usize) {
         multiplier: None,
         remaining: &[0.2],
         fallback: None,
+        guarded: false,
         replayed: false,
     };
     journal.stage(&[1.0 / 3.0], decision).unwrap();

@@ -1,0 +1,179 @@
+//! `--guard`: the incumbent that a policy is guarded by.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use clap::Args;
+use laau::core::{Certificate, Fit, Guarded, Incumbent, Policy, Task};
+use laau::net::Training;
+use laau::registry::{self, Deployed, PolicyKind, ProblemSpec, digest, policy_from_bytes};
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+use crate::output::Named;
+
+/// The flags.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Guard")]
+pub(crate) struct GuardArgs {
+    /// Never gains less than a share of what this policy would have gained: a name, or a policy file
+    #[arg(long = "guard", value_name = "POLICY|FILE")]
+    incumbent: Option<String>,
+    /// That share, between 0 and 1
+    #[arg(long = "guard-level", value_name = "SHARE", default_value_t = 0.95, requires = "incumbent",
+          value_parser = level)]
+    pub(crate) level: f64,
+}
+
+fn level(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(level) if (0.0..=1.0).contains(&level) => Ok(level),
+        _ => Err(format!("expected a share between 0 and 1, found `{text}`")),
+    }
+}
+
+/// What `--guard` names.
+pub(crate) enum Source {
+    /// A policy by its name.
+    Kind(PolicyKind),
+    /// A policy file, and the digest of its bytes.
+    File(Box<Deployed>, String),
+}
+
+impl Source {
+    /// A fit of the incumbent, for a comparison that has not fitted it anyway.
+    pub(crate) fn fit(self, training: &Training) -> Box<dyn Fit> {
+        match self {
+            Self::Kind(kind) => kind.fit(training),
+            Self::File(deployed, _) => Box::new(Incumbent::Ready {
+                policy: deployed.policy,
+                document: Some(deployed.document),
+            }),
+        }
+    }
+}
+
+/// What a journal knows a guard by.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GuardIdentity {
+    level: f64,
+    name: String,
+    /// The SHA-256 of the incumbent's file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    file: Option<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    parameters: BTreeMap<String, Vec<f64>>,
+}
+
+impl GuardArgs {
+    /// The policy file, if one was named.
+    pub(crate) fn named(&self) -> Option<Named<'_>> {
+        let incumbent = self.incumbent.as_deref()?;
+        let is_name = incumbent.parse::<PolicyKind>().is_ok();
+        (!is_name).then_some(("--guard", Path::new(incumbent)))
+    }
+
+    /// The incumbent; a file must be for the same problem.
+    pub(crate) fn read(&self, problem: &ProblemSpec) -> Result<Option<Source>, Failure> {
+        let Some(incumbent) = &self.incumbent else {
+            return Ok(None);
+        };
+        let unknown = match incumbent.parse::<PolicyKind>() {
+            Ok(PolicyKind::Opt) => {
+                return Err(Failure::new(
+                    "policy `opt` sees the whole episode, and cannot be an incumbent",
+                    "guard by an online policy, for example --guard mw",
+                ));
+            }
+            Ok(kind) => return Ok(Some(Source::Kind(kind))),
+            Err(error) => error,
+        };
+        let path = Path::new(incumbent);
+        let bytes = match std::fs::read(path) {
+            Ok(bytes) => bytes,
+            Err(_) if !path.exists() => return Err(unknown.into()),
+            Err(error) => {
+                return Err(Failure::file(
+                    path,
+                    &error,
+                    "name a policy, or a file that `laau compare -o DIR` wrote",
+                ));
+            }
+        };
+        let deployed = policy_from_bytes(&bytes).map_err(|error| {
+            Failure::new(
+                format_args!("{}: {error}", path.display()),
+                "policy files are written by `laau compare -o DIR`",
+            )
+        })?;
+        if deployed.problem != *problem {
+            return Err(Failure::new(
+                format_args!(
+                    "{}: the incumbent is for another problem or other parameters",
+                    path.display()
+                ),
+                "`laau inspect FILE` shows them; both policies must be for the same problem",
+            ));
+        }
+        Ok(Some(Source::File(Box::new(deployed), digest(&bytes))))
+    }
+
+    /// Puts a policy behind the guard, if there is one; an incumbent that is named has its default parameters.
+    pub(crate) fn deploy(
+        &self,
+        policy: Arc<dyn Policy>,
+        problem: &ProblemSpec,
+        task: &Task,
+        horizon: usize,
+        budgets: &[f64],
+    ) -> Result<(Arc<dyn Policy>, Option<GuardIdentity>), Failure> {
+        let Some(source) = self.read(problem)? else {
+            return Ok((policy, None));
+        };
+        let (incumbent, name, file, parameters) = match source {
+            Source::Kind(kind) => {
+                let untuned = registry::untuned(kind, &[], task, horizon, budgets)?;
+                (
+                    Arc::from(untuned.policy),
+                    kind.name().to_owned(),
+                    None,
+                    untuned.parameters,
+                )
+            }
+            Source::File(deployed, digest) => (deployed.policy, deployed.name, Some(digest), BTreeMap::new()),
+        };
+        let problem = Arc::clone(&task.problem) as Arc<_>;
+        let guarded = Guarded::new(policy.name().to_owned(), policy, incumbent, problem, self.level)?;
+        let identity = GuardIdentity {
+            level: self.level,
+            name,
+            file,
+            parameters,
+        };
+        Ok((Arc::new(guarded.in_layer(task)), Some(identity)))
+    }
+}
+
+/// What a guard did, for people.
+pub(crate) fn words(certificate: &Certificate, steps: usize) -> String {
+    let share = certificate.share().map_or_else(
+        || "the incumbent gained nothing".to_owned(),
+        |share| format!("{share:.4} of the incumbent's gain"),
+    );
+    let mut text = format!(
+        "guard: acted in {} of {steps} steps; {share}, {} promised; least margin {:.3e}",
+        certificate.acted, certificate.level, certificate.margin
+    );
+    for (count, what) in [
+        (certificate.rounded, "rounded"),
+        (certificate.advice_failures, "without advice"),
+        (certificate.incumbent_failures, "without an incumbent's action"),
+    ] {
+        if count > 0 {
+            text.extend(["; ", &count.to_string(), " ", what]);
+        }
+    }
+    text
+}
