@@ -104,6 +104,40 @@ rows! {
         fraction_of_opt: f64,
     }
 
+    /// A policy behind a guard, trained on shifted data and tested on the default; its incumbent was fitted on the default.
+    "guard.csv" => GuardRow {
+        /// Source and construction of the episodes.
+        data: String,
+        /// The distance of the training data that was asked for.
+        target: f64,
+        /// The seed.
+        seed: u64,
+        /// The policy that advises.
+        policy: String,
+        /// The policy whose gain is promised a share of.
+        incumbent: String,
+        /// That share.
+        level: f64,
+        /// Mean utility per step.
+        utility: f64,
+        /// Utility over that of the offline optimum.
+        fraction_of_opt: f64,
+        /// That of the advice alone.
+        advice_alone: f64,
+        /// That of the incumbent alone.
+        incumbent_alone: f64,
+        /// Test episodes.
+        episodes: usize,
+        /// The least share of the incumbent's gain in any episode.
+        least_share: Option<f64>,
+        /// The least margin over the promise in any step of any episode.
+        least_margin: f64,
+        /// How far roundings may bring it below zero.
+        allowance: f64,
+        /// The share of steps in which the guard changed the advice.
+        acted: f64,
+    }
+
     /// One embedded episode.
     "tsne.csv" => PointRow {
         /// Source and construction of the episodes.

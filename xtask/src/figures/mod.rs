@@ -1,6 +1,7 @@
 //! `cargo xtask figures`: draws every figure again from the exported tables.
 
 mod architecture;
+mod guard;
 mod learning;
 mod policies;
 pub(crate) mod problems;
@@ -24,6 +25,7 @@ pub(crate) fn run(folder: &Path) -> anyhow::Result<()> {
     policies::rl_vs_laau(&policies_table, &figures)?;
     policies::distribution(&tables::read(folder)?, &figures)?;
     learning::ood(&tables::read(folder)?, &figures)?;
+    guard::value_of_level(&tables::read(folder)?, &figures)?;
     learning::tsne(&tables::read(folder)?, &figures)?;
     learning::online_learning(&tables::read(folder)?, &figures)?;
     learning::generalisation(&tables::read(folder)?, &figures)?;

@@ -23,6 +23,8 @@ const POLICIES: &[(&str, &str, &str)] = &[
     ("laau", "LAAU", "#D55E00"),
     ("laau-history", "LAAU+ history", "#0072B2"),
     ("laau-residual", "LAAU+ residual", "#3C4FA0"),
+    ("laau-guarded", "LAAU, guarded", "#A33B00"),
+    ("laau-residual-guarded", "LAAU+ residual, guarded", "#7A88D0"),
 ];
 
 /// The name of a policy in figures and tables.

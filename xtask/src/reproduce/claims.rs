@@ -6,12 +6,13 @@
 use std::collections::BTreeMap;
 
 use crate::figures::tables::{Spread, distinct};
-use laau_core::tables::{PolicyRow, ShiftRow};
+use laau_core::tables::{GuardRow, PolicyRow, ShiftRow};
 
 /// What is known when claims are decided.
 pub(crate) struct Evidence {
     pub(crate) policies: Vec<PolicyRow>,
     pub(crate) shifts: Vec<ShiftRow>,
+    pub(crate) guards: Vec<GuardRow>,
 }
 
 /// The columns of the claims table, always: both kinds of data, both readings of the paper's data section.
@@ -93,6 +94,21 @@ pub(crate) fn decide(evidence: &Evidence) -> Vec<Claim> {
             above_mw_when_shifted,
         ),
         ("LAAU loses less by the shift than RL", "Fig. 3", loses_less),
+        (
+            "Guarded LAAU has at least γ of its incumbent's gain in every single episode, in and out of distribution",
+            "docs/guard.md",
+            guard_keeps_its_promise,
+        ),
+        (
+            "At d_W = 0.25, LAAU guarded by MW at γ = .95 is above LAAU",
+            "docs/guard.md",
+            guard_saves_the_shifted,
+        ),
+        (
+            "In distribution, LAAU guarded by MW at γ = .95 is less than half a point of OPT below LAAU",
+            "docs/guard.md",
+            guard_costs_little,
+        ),
     ];
     rules
         .iter()
@@ -338,6 +354,70 @@ fn loses_less(evidence: &Evidence, data: &str) -> Option<Verdict> {
     })
 }
 
+/// Every policy, incumbent, level and seed that was run.
+fn guard_keeps_its_promise(evidence: &Evidence, data: &str) -> Option<Verdict> {
+    let rows: Vec<&GuardRow> = evidence.guards.iter().filter(|row| row.data == data).collect();
+    let short = rows
+        .iter()
+        .filter(|row| row.least_margin < -row.allowance)
+        .count();
+    let tightest = rows
+        .iter()
+        .filter_map(|row| Some((row.least_share? - row.level, row)))
+        .min_by(|a, b| a.0.total_cmp(&b.0))?
+        .1;
+    let episodes: usize = rows.iter().map(|row| row.episodes).sum();
+    let largest = rows.iter().map(|row| row.allowance).fold(0.0, f64::max);
+    Some(Verdict {
+        reproduced: short == 0,
+        measured: format!(
+            "{short} of {} runs ({episodes} episodes) have a step below the promise; the tightest share is {:.6} at γ = {} \
+             ({} guarded by {}); roundings are allowed {largest:.1e} at most",
+            rows.len(),
+            tightest.least_share.unwrap_or(f64::NAN),
+            tightest.level,
+            tightest.policy,
+            tightest.incumbent,
+        ),
+    })
+}
+
+/// The guarded policy and the advice alone.
+fn headline_guard(evidence: &Evidence, data: &str, target: f64) -> Option<[PerSeed; 2]> {
+    let of = |value: fn(&GuardRow) -> f64| {
+        let rows = evidence.guards.iter().filter(|row| {
+            row.data == data
+                && row.target == target
+                && (row.policy.as_str(), row.incumbent.as_str(), row.level) == ("laau", "mw", 0.95)
+        });
+        let values: BTreeMap<u64, f64> = rows.map(|row| (row.seed, value(row))).collect();
+        (!values.is_empty()).then_some(PerSeed(values))
+    };
+    Some([of(|row| row.fraction_of_opt)?, of(|row| row.advice_alone)?])
+}
+
+fn guard_saves_the_shifted(evidence: &Evidence, data: &str) -> Option<Verdict> {
+    let [guarded, alone] = headline_guard(evidence, data, 0.25)?;
+    guard_verdict(&guarded, &alone, guarded.mean() > alone.mean())
+}
+
+fn guard_costs_little(evidence: &Evidence, data: &str) -> Option<Verdict> {
+    let [guarded, alone] = headline_guard(evidence, data, 0.0)?;
+    guard_verdict(&guarded, &alone, guarded.mean() > alone.mean() - 0.005)
+}
+
+fn guard_verdict(guarded: &PerSeed, alone: &PerSeed, reproduced: bool) -> Option<Verdict> {
+    Some(Verdict {
+        reproduced,
+        measured: format!(
+            "guarded {:.4}, alone {:.4} of OPT, by {}",
+            guarded.mean(),
+            alone.mean(),
+            guarded.minus(alone)?.range()
+        ),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -362,6 +442,7 @@ mod tests {
         let claims = decide(&Evidence {
             policies: rows,
             shifts: Vec::new(),
+            guards: Vec::new(),
         });
         let claim = claims
             .into_iter()

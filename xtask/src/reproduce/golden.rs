@@ -14,6 +14,7 @@ use crate::figures::style::write;
 const TABLES: &[&str] = &[
     "policies.csv",
     "ood.csv",
+    "guard.csv",
     "online_learning.csv",
     "generalisation.csv",
     "gradients.csv",
@@ -25,7 +26,7 @@ const TABLES: &[&str] = &[
 const FREE: &[&str] = &["learning_rate", "exact_gradients", "approximate_gradients"];
 
 /// Columns that are errors: they are compared by their magnitude, and all that is below the floor is equal.
-const ERRORS: &[&str] = &["relative_error"];
+const ERRORS: &[&str] = &["relative_error", "least_margin", "allowance"];
 const ERROR_FLOOR: f64 = 1e-7;
 
 /// Of all other figures: absolute, and relative to the kept one.

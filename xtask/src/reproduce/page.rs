@@ -26,6 +26,10 @@ const FIGURES: &[(&str, &str)] = &[
         "Tested on the default, trained on data shifted by a Wasserstein distance (Fig. 3).",
     ),
     (
+        "guard",
+        "Behind a guard: the fraction of OPT by the share of the incumbent's gain that is promised (docs/guard.md).",
+    ),
+    (
         "tsne",
         "Training and testing episodes, embedded by t-SNE (Fig. 4).",
     ),
@@ -53,6 +57,7 @@ pub(super) fn write_page(folder: &Path, manifest: &Manifest) -> anyhow::Result<(
     let evidence = Evidence {
         policies: policies.clone(),
         shifts: tables::read(folder)?,
+        guards: tables::read(folder)?,
     };
     let claims = claims::decide(&evidence);
     write(

@@ -198,6 +198,7 @@ mod tests {
         let claims = decide(&Evidence {
             policies: policies.clone(),
             shifts: Vec::new(),
+            guards: Vec::new(),
         });
         let report = markdown(&manifest, &claims, &policies);
         let row = "| Equal is above AVG-LT, DGD and MW at N = 10 | Fig. 2 | reproduced | not run | not run (--trace PATH) | \

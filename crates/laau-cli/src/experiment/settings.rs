@@ -60,6 +60,12 @@ pub(super) struct Experiment {
     /// Wasserstein distances of shifted training data.
     #[serde(default)]
     pub(super) targets: Vec<f64>,
+    /// Policies that guard the trained ones, beside them.
+    #[serde(default)]
+    pub(super) incumbents: Vec<PolicyKind>,
+    /// Shares of an incumbent's gain that are promised.
+    #[serde(default)]
+    pub(super) guard_levels: Vec<f64>,
     /// Numbers of training episodes.
     #[serde(default)]
     pub(super) sizes: Vec<usize>,

@@ -1,15 +1,16 @@
 //! Distribution shift: what it does to policies, and what it looks like.
 
 use laau::baselines::OptOptions;
-use laau::core::tables::{PointRow, ShiftRow};
-use laau::core::{Comparison, FitSets};
+use laau::core::tables::{GuardRow, PointRow, ShiftRow};
+use laau::core::{Comparison, FitSets, Fitted, Form, PolicyReport, Report, Run, Sets};
 use laau::data::Construction;
 use laau::data::shift::{Shift, add_noise, shift};
 use laau::data::tsne::{EmbeddedSet, TsneOptions, tsne as embed};
 use rayon::prelude::*;
 
-use super::Study;
+use super::settings::Experiment;
 use super::tables::Tables;
+use super::{GUARDED, HEADLINE_LEVEL, Study};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use laau::registry::PolicyKind;
@@ -22,7 +23,7 @@ const NOT_TRAINED: [PolicyKind; 4] = [
     PolicyKind::Dgd,
 ];
 
-/// Trains on shifted data, tests on the default; writes `ood.csv`.
+/// Trains on shifted data, tests on the default; writes `ood.csv` and `guard.csv`.
 pub(super) fn ood(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure> {
     let Study {
         experiment,
@@ -38,7 +39,7 @@ pub(super) fn ood(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure>
         }
     }
     let progress = Progress::new(cells.len(), false);
-    let results: Vec<Vec<ShiftRow>> = cells
+    let results: Vec<(Vec<ShiftRow>, Vec<GuardRow>)> = cells
         .par_iter()
         .map(|&(construction, target, seed)| {
             let sets = source.sets(experiment, horizon, construction, seed)?;
@@ -75,19 +76,86 @@ pub(super) fn ood(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure>
                 achieved: shifted.distance,
                 sliced: shifted.sliced,
             });
-            let rows = rows.collect();
+            let mut rows: Vec<ShiftRow> = rows.collect();
+            let guards = guards(study, &report, &sets, &source.name(construction), target)?;
+            let headline = guards.iter().filter(|row| {
+                row.level == HEADLINE_LEVEL && row.incumbent == experiment.incumbents[0].name()
+            });
+            let first = rows[0].clone();
+            rows.extend(headline.map(|row| ShiftRow {
+                policy: format!("{}-guarded", row.policy),
+                fraction_of_opt: row.fraction_of_opt,
+                utility: row.utility,
+                ..first.clone()
+            }));
             progress.done(format_args!(
                 "{}, d_W = {target}, seed {seed}",
                 source.name(construction)
             ));
-            Ok(rows)
+            Ok((rows, guards))
         })
         .collect::<Result<_, Failure>>()?;
     progress.finish();
-    for row in results.iter().flatten() {
-        tables.add(row)?;
+    for (rows, guards) in &results {
+        rows.iter().try_for_each(|row| tables.add(row))?;
+        guards.iter().try_for_each(|row| tables.add(row))?;
     }
     Ok(())
+}
+
+/// The trained policies of a report behind every guard, as they were fitted.
+fn guards(
+    study: &Study<'_>,
+    report: &Report,
+    sets: &Sets,
+    data: &str,
+    target: f64,
+) -> Result<Vec<GuardRow>, Failure> {
+    let Experiment {
+        policies,
+        incumbents,
+        guard_levels,
+        ..
+    } = study.experiment;
+    let mut rows = Vec::new();
+    for policy in GUARDED.iter().filter(|policy| policies.contains(policy)) {
+        for incumbent in incumbents {
+            for &level in guard_levels {
+                let (advice, beside) = (report.entry(policy.name())?, report.entry(incumbent.name())?);
+                let [ours, theirs] = [advice, beside].map(|entry| &entry.runs[0].fitted);
+                let fitted = Fitted::guarded(study.task, ours, theirs, level, Form::Layer)?;
+                let seed = report.seeds[0];
+                let run = Run {
+                    seed,
+                    rollouts: fitted.player.play(study.task, &sets.test)?,
+                    fitted,
+                };
+                let optimum = report.entry(PolicyKind::Opt.name())?;
+                let optimum = Some(&*optimum.runs[0].rollouts);
+                let played = PolicyReport::new(policy.name(), vec![run], &[seed], &sets.test, optimum);
+                let fraction = |entry: &PolicyReport| entry.fraction_of_opt.unwrap_or(f64::NAN);
+                let guard = played.guard.as_ref();
+                rows.push(GuardRow {
+                    data: data.to_owned(),
+                    target,
+                    seed,
+                    policy: policy.name().to_owned(),
+                    incumbent: incumbent.name().to_owned(),
+                    level,
+                    utility: played.utility,
+                    fraction_of_opt: fraction(&played),
+                    advice_alone: fraction(advice),
+                    incumbent_alone: fraction(beside),
+                    episodes: sets.test.len(),
+                    least_share: guard.and_then(|guard| guard.share),
+                    least_margin: guard.map_or(f64::NAN, |guard| guard.margin),
+                    allowance: guard.map_or(f64::NAN, |guard| guard.allowance),
+                    acted: guard.map_or(f64::NAN, |guard| guard.acted),
+                });
+            }
+        }
+    }
+    Ok(rows)
 }
 
 /// Embeds training and testing episodes by t-SNE at every shift; writes `tsne.csv`.
