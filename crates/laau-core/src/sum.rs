@@ -9,11 +9,16 @@ use crate::exact::{MANTISSA, compose, split};
 /// A real number, exactly: a whole number of 2^-2148 in two's complement.
 ///
 /// Products of two floats are whole numbers of 2^-2148 below 2^2048; with a 64-bit count, and a bit for the sign, they need
-/// 4,261 bits. The 68 limbs have room for 2^90 of them, so that no sum ever overflows or is rounded.
+/// 4,261 bits. The 68 limbs have room for 2^90 of them, so that no sum ever overflows or is rounded. Numbers of everyday
+/// sizes take five: only a window of limbs is in use.
 #[derive(Clone)]
 pub(crate) struct Sum {
-    /// The least significant first.
+    /// The least significant first; those outside the window are not looked at.
     limbs: [u64; Self::LIMBS],
+    /// The first limb of the window; those below are zero.
+    low: usize,
+    /// The end of the window, beyond which the sign goes on. Its last limb is 0 or all ones before anything is added.
+    high: usize,
 }
 
 impl Sum {
@@ -25,6 +30,8 @@ impl Sum {
     pub(crate) fn zero() -> Self {
         Self {
             limbs: [0; Self::LIMBS],
+            low: 0,
+            high: 0,
         }
     }
 
@@ -49,30 +56,65 @@ impl Sum {
     fn add_shifted(&mut self, a: f64, b: f64, bit: u32) {
         let ((a_mantissa, a_shift), (b_mantissa, b_shift)) = (split(a), split(b));
         let mantissa = u128::from(a_mantissa) * u128::from(b_mantissa);
+        if mantissa == 0 {
+            return;
+        }
         let shift = a_shift + b_shift + bit;
         let (first, offset) = ((shift / u64::BITS) as usize, shift % u64::BITS);
         let (low, high) = (mantissa as u64, (mantissa >> u64::BITS) as u64);
         // Shifted in two steps, since a shift by all 64 bits is none.
         let carried = |limb: u64| limb >> 1 >> (u64::BITS - 1 - offset);
         let parts = [low << offset, carried(low) | (high << offset), carried(high)];
-        let step: fn(u64, u64) -> (u64, bool) = if a.is_sign_negative() == b.is_sign_negative() {
-            u64::overflowing_add
+        self.widen(first, first + parts.len() + 1);
+        if a.is_sign_negative() == b.is_sign_negative() {
+            self.carry(first, parts, u64::overflowing_add);
         } else {
-            u64::overflowing_sub
-        };
-        let mut carry = false;
-        for (limb, part) in self.limbs[first..].iter_mut().zip(parts) {
+            self.carry(first, parts, u64::overflowing_sub);
+        }
+    }
+
+    /// Makes room for a number in the limbs from `first` to `end`, and for a carry out of it.
+    fn widen(&mut self, first: usize, end: usize) {
+        if self.low == self.high {
+            (self.low, self.high) = (first, first);
+        }
+        if first < self.low {
+            self.limbs[first..self.low].fill(0);
+            self.low = first;
+        }
+        let sign = self.sign();
+        let is_sign = self.high > self.low && self.limbs[self.high - 1] == sign;
+        let end = end.max(self.high + usize::from(!is_sign));
+        self.limbs[self.high..end].fill(sign);
+        self.high = end;
+    }
+
+    /// Adds or subtracts the parts and passes the carry on. The last limb takes it: it was 0 or all ones.
+    #[inline]
+    fn carry(&mut self, first: usize, parts: [u64; 3], step: impl Fn(u64, u64) -> (u64, bool)) {
+        let (mut carry, limbs) = (false, &mut self.limbs[first..self.high]);
+        let (near, far) = limbs.split_at_mut(parts.len());
+        for (limb, part) in near.iter_mut().zip(parts) {
             let (sum, over) = step(*limb, part);
             let (sum, over_carry) = step(sum, u64::from(carry));
             *limb = sum;
             carry = over || over_carry;
         }
-        for limb in &mut self.limbs[first + parts.len()..] {
+        for limb in far {
             if !carry {
                 break;
             }
             (*limb, carry) = step(*limb, 1);
         }
+    }
+
+    /// The limb that goes on beyond the window.
+    fn sign(&self) -> u64 {
+        if self.is_negative() { u64::MAX } else { 0 }
+    }
+
+    fn is_negative(&self) -> bool {
+        self.high > self.low && self.limbs[self.high - 1] >> (u64::BITS - 1) == 1
     }
 
     /// The largest float that is not above this number: a float is at most this number if and only if it is at most that.
@@ -81,7 +123,7 @@ impl Sum {
         if self.is_negative() {
             let mut magnitude = self.clone();
             let mut carry = true;
-            for limb in &mut magnitude.limbs {
+            for limb in &mut magnitude.limbs[self.low..self.high] {
                 (*limb, carry) = (!*limb).overflowing_add(u64::from(carry));
             }
             -magnitude.magnitude(true)
@@ -90,24 +132,28 @@ impl Sum {
         }
     }
 
-    fn is_negative(&self) -> bool {
-        self.limbs[Self::LIMBS - 1] >> (u64::BITS - 1) == 1
-    }
-
     /// A number that is not negative as a float, rounded up or down.
     fn magnitude(&self, up: bool) -> f64 {
-        let Some(top) = self.limbs.iter().rposition(|limb| *limb != 0) else {
+        let window = &self.limbs[self.low..self.high];
+        let Some(top) = window.iter().rposition(|limb| *limb != 0) else {
             return 0.0;
+        };
+        let top = self.low + top;
+        let at = |index: usize| {
+            if (self.low..self.high).contains(&index) {
+                self.limbs[index]
+            } else {
+                0
+            }
         };
         let length = (top as u32 + 1) * u64::BITS - self.limbs[top].leading_zeros();
         let unit = length.saturating_sub(MANTISSA).max(Self::FLOATS);
         let (whole, part) = ((unit / u64::BITS) as usize, unit % u64::BITS);
-        let next = self.limbs.get(whole + 1).copied().unwrap_or(0);
-        let window = (self.limbs[whole] >> part) | (next << 1 << (u64::BITS - 1 - part));
-        let mantissa = window & ((1 << MANTISSA) - 1);
+        let bits = (at(whole) >> part) | (at(whole + 1) << 1 << (u64::BITS - 1 - part));
+        let mantissa = bits & ((1 << MANTISSA) - 1);
         let inexact = up
-            && (self.limbs[whole] & ((1 << part) - 1) != 0
-                || self.limbs[..whole].iter().any(|limb| *limb != 0));
+            && (at(whole) & ((1 << part) - 1) != 0
+                || (self.low..whole.min(self.high)).any(|i| self.limbs[i] != 0));
         compose(mantissa + u64::from(inexact), unit - Self::FLOATS)
     }
 }

@@ -10,7 +10,7 @@ use crate::cargo::cargo;
 
 /// Every bench of laau-benches; the last needs laau-data, and with it polars.
 pub(super) const BENCHES: &[&str] = &[
-    "dense", "layer", "episode", "optimum", "policies", "train", "data",
+    "dense", "layer", "episode", "optimum", "policies", "guard", "train", "data",
 ];
 
 /// Runs the chosen benches and returns what they measured, in order of name.

@@ -76,7 +76,13 @@ pub(super) fn value_of_level(rows: &[GuardRow], folder: &Path) -> anyhow::Result
         );
         for incumbent in distinct(&of_data, |row| row.incumbent.clone()) {
             let name = format!("{} alone", policy_name(&incumbent));
-            alone(|row| row.incumbent_alone, 0.0, Some(&incumbent), &name, "#777777");
+            alone(
+                |row| row.incumbent_alone,
+                0.0,
+                Some(&incumbent),
+                &name,
+                policy_colour(&incumbent),
+            );
         }
         let layout = dress(Layout::auto_from_plots(&plots))
             .with_title(format!(

@@ -41,8 +41,9 @@ pub enum Cap {
 /// Solves of a search for the factor, at most; halving alone would need 50.
 const MOST_SOLVES: usize = 64;
 
-/// The relative width of a bracket of factors at which the line between its solutions stands for the way between them.
-const WIDTH: f64 = 1e-9;
+/// The relative width of a bracket of factors at which the line between its solutions stands for the way between them: they
+/// part by its square.
+const WIDTH: f64 = 1e-6;
 
 impl CappedLayer {
     /// A layer over a step solver.
