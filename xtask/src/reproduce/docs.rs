@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use anyhow::{Context, ensure};
-use laau_core::tables::PolicyRow;
+use laau_core::tables::{GuardRow, PolicyRow};
 
 use super::manifest::Manifest;
-use crate::figures::style::{policy_name, write};
+use crate::figures::style::{data_name, policy_name, write};
 use crate::figures::tables::{Spread, distinct, read};
 
 /// Between these lines of the README stand the tables of a source.
@@ -22,9 +22,11 @@ const FIGURES: &[&str] = &[
     "episode_wireless.png",
     "fraction_by_horizon_synthetic-consecutive.png",
     "fraction_by_horizon_synthetic-interleaved.png",
+    "guard_synthetic-consecutive.png",
+    "guard_trace-interleaved.png",
 ];
 
-/// Writes `docs/reproduction.md`, the figures of documents, and the README's tables.
+/// Writes `docs/reproduction.md`, the figures of documents, and the tables of the README and of `docs/guard.md`.
 pub(crate) fn run(folder: &Path, root: &Path) -> anyhow::Result<()> {
     let manifest =
         Manifest::load(folder).with_context(|| format!("{} holds no reproduction", folder.display()))?;
@@ -59,7 +61,79 @@ pub(crate) fn run(folder: &Path, root: &Path) -> anyhow::Result<()> {
     for source in SOURCES {
         readme = spliced(&readme, source, &table(&policies, source))?;
     }
-    write(&place, readme.as_bytes())
+    write(&place, readme.as_bytes())?;
+    let place = root.join("docs/guard.md");
+    let page = std::fs::read_to_string(&place).context("cannot read docs/guard.md")?;
+    write(
+        &place,
+        spliced(&page, "guard", &guard_table(&read(folder)?))?.as_bytes(),
+    )
+}
+
+/// LAAU alone and behind guards, trained on the default data and on the most shifted, by data set.
+fn guard_table(rows: &[GuardRow]) -> String {
+    const LEVEL: f64 = 0.95;
+    let rows: Vec<&GuardRow> = rows.iter().filter(|row| row.policy == "laau").collect();
+    let furthest = rows.iter().map(|row| row.target).fold(0.0, f64::max);
+    let columns = distinct(&rows, |row| row.data.clone());
+    let incumbents = distinct(&rows, |row| row.incumbent.clone());
+    let names: Vec<String> = columns.iter().map(|data| data_name(data)).collect();
+    let mut lines = vec![
+        format!("| fraction of OPT, N = 20 | {} |", names.join(" | ")),
+        format!("|---|{}", "---|".repeat(columns.len())),
+    ];
+    let mut line = |name: String, cell: &dyn Fn(&[&GuardRow]) -> Option<String>| {
+        let cells = columns.iter().map(|data| {
+            let of: Vec<&GuardRow> = rows.iter().copied().filter(|row| row.data == *data).collect();
+            cell(&of).unwrap_or("–".to_owned())
+        });
+        lines.push(format!("| {name} | {} |", cells.collect::<Vec<_>>().join(" | ")));
+    };
+    let mean = |rows: &[&GuardRow], of: &dyn Fn(&GuardRow) -> bool, value: fn(&GuardRow) -> f64| {
+        let chosen = rows.iter().filter(|row| row.level == LEVEL && of(row));
+        let spread = Spread::of(chosen.map(|row| value(row)))?;
+        Some(format!("{:.4}", spread.mean).trim_start_matches('0').to_owned())
+    };
+    for (target, trained) in [
+        (0.0, "the default data"),
+        (furthest, "data shifted by d_W = 0.25"),
+    ] {
+        line(format!("LAAU alone, trained on {trained}"), &|rows| {
+            mean(rows, &|row| row.target == target, |row| row.advice_alone)
+        });
+        for incumbent in &incumbents {
+            let name = policy_name(incumbent);
+            line(format!("the same, guarded by {name} at γ = .95"), &|rows| {
+                let of = |row: &GuardRow| row.target == target && row.incumbent == *incumbent;
+                mean(rows, &of, |row| row.fraction_of_opt)
+            });
+        }
+    }
+    for incumbent in &incumbents {
+        line(format!("{} alone", policy_name(incumbent)), &|rows| {
+            mean(rows, &|row| row.incumbent == *incumbent, |row| {
+                row.incumbent_alone
+            })
+        });
+    }
+    line(
+        "least share of the incumbent's gain in any episode, γ = .95".to_owned(),
+        &|rows| {
+            let shares = rows
+                .iter()
+                .filter(|row| row.level == LEVEL)
+                .filter_map(|row| row.least_share);
+            Some(
+                format!("{:.4}", shares.reduce(f64::min)?)
+                    .trim_start_matches('0')
+                    .to_owned(),
+            )
+        },
+    );
+    line("guarded episodes, at all levels".to_owned(), &|rows| {
+        Some(rows.iter().map(|row| row.episodes).sum::<usize>().to_string())
+    });
+    lines.join("\n") + "\n"
 }
 
 /// The text with the lines between the marks of a source replaced.
@@ -70,10 +144,10 @@ fn spliced(text: &str, source: &str, table: &str) -> anyhow::Result<String> {
     );
     let (before, rest) = text
         .split_once(&begin)
-        .with_context(|| format!("README.md has no mark `{}`", begin.trim()))?;
+        .with_context(|| format!("the document has no mark `{}`", begin.trim()))?;
     let (_, after) = rest
         .split_once(&end)
-        .with_context(|| format!("README.md has no mark `{end}`"))?;
+        .with_context(|| format!("the document has no mark `{end}`"))?;
     Ok([before, &begin, "\n", table, "\n", &end, after].concat())
 }
 
