@@ -188,7 +188,8 @@ fn experiments(root: &Path, only: &[String]) -> anyhow::Result<Vec<Experiment>> 
 fn build(root: &Path) -> anyhow::Result<PathBuf> {
     println!("building the binary");
     let status = cargo()
-        .args(["build", "--package", "laau-cli", "--locked"])
+        // With the features that the whole workspace asks of its dependencies, so that the tests share this build.
+        .args(["build", "--workspace", "--bin", "laau", "--locked"])
         .current_dir(root)
         .status()
         .context("cannot run cargo")?;
