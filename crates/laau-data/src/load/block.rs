@@ -5,8 +5,8 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use polars::prelude::{
     AnyValue, ChunkApply as _, ChunkCast as _, Column as Series, DataFrame, DataType, Engine, LazyCsvReader,
@@ -15,6 +15,7 @@ use polars::prelude::{
 };
 
 use crate::error::{Cell, Error};
+use crate::load::decoder::{DAMAGED, Panicked, decode};
 use crate::load::footer;
 use crate::load::text::Texts;
 use crate::load::time::seconds;
@@ -284,41 +285,6 @@ fn check_header(file: &Path, format: Format, names: &[String]) -> Result<(), Err
         seen.insert(name);
     }
     Ok(())
-}
-
-/// What is told where polars panics.
-const DAMAGED: &str = "the file is damaged: the decoder gave up";
-
-/// Polars panicked.
-struct Panicked;
-
-/// Decoders that are at work.
-static DECODING: AtomicUsize = AtomicUsize::new(0);
-
-/// Calls polars, whose decoder panics at some damaged files. Its panics become errors, without their text on standard error;
-/// those of everybody else are told as ever.
-fn decode<T>(call: impl FnOnce() -> T) -> Result<T, Panicked> {
-    static HOOK: Once = Once::new();
-    HOOK.call_once(|| {
-        let told = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |panic| {
-            let is_decoder = || {
-                panic
-                    .location()
-                    .is_some_and(|place| place.file().contains("polars"))
-                    || std::thread::current()
-                        .name()
-                        .is_some_and(|name| name.starts_with("async-executor") || name.starts_with("polars"))
-            };
-            if DECODING.load(Ordering::Relaxed) == 0 || !is_decoder() {
-                told(panic);
-            }
-        }));
-    });
-    DECODING.fetch_add(1, Ordering::Relaxed);
-    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(call));
-    DECODING.fetch_sub(1, Ordering::Relaxed);
-    outcome.map_err(|_| Panicked)
 }
 
 fn scan_csv(

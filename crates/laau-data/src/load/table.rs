@@ -107,14 +107,18 @@ impl Table {
     }
 }
 
+/// Whether a file is Parquet, by its ending.
+pub(crate) fn is_parquet(file: &Path) -> bool {
+    file.extension()
+        .is_some_and(|ending| ending.eq_ignore_ascii_case("parquet") || ending.eq_ignore_ascii_case("pq"))
+}
+
 /// The format of a file, by its ending, and its columns.
 ///
 /// # Errors
 /// A file that cannot be decoded or is empty.
 pub(crate) fn find_layout(file: &Path, header: bool) -> Result<Layout, Error> {
-    let parquet = file
-        .extension()
-        .is_some_and(|ending| ending.eq_ignore_ascii_case("parquet") || ending.eq_ignore_ascii_case("pq"));
+    let parquet = is_parquet(file);
     let format = if parquet {
         Format::Parquet
     } else {

@@ -8,23 +8,30 @@
 //! | `budget`, or `budget_0`, `budget_1`, … | the budgets, the same on every row of an episode |
 //!
 //! Rows are sorted by episode, then by step; all episodes have the same number of steps. Further columns are ignored.
+//!
+//! A Parquet file that is written here carries `laau.digest` in its metadata, which reading checks before it decodes
+//! anything. CSV has no place for it, and files of other programs need none.
 
 use std::path::{Path, PathBuf};
 
 use laau_core::Episodes;
 use polars::prelude::{Column, DataFrame, PolarsError};
 
-use super::{io, unwritable, write_frame};
+use super::{io, seal, unwritable, write_frame};
 use crate::error::{Cell, Error, invalid};
 use crate::load::block::{Block, Format, Kind, Wanted, fold_blocks, missing_column};
-use crate::load::table::find_layout;
+use crate::load::table::{find_layout, is_parquet};
 
 /// Reads an episodes table: Parquet by the endings `.parquet` and `.pq`, else CSV, plain or gzip.
 ///
 /// # Errors
-/// A file that cannot be read, a missing column, a bad cell, missing steps, differing budgets, rows out of order.
+/// A file that cannot be read or that does not match its digest, a missing column, a bad cell, missing steps,
+/// differing budgets, rows out of order.
 pub fn read_episodes(path: &Path) -> Result<Episodes, Error> {
     std::fs::metadata(path).map_err(|source| io(path, source))?;
+    if is_parquet(path) {
+        seal::check(path)?;
+    }
     let layout = find_layout(path, true)?;
     let contexts = numbered(path, "context", &layout.names)?;
     let budgets = numbered(path, "budget", &layout.names)?;
@@ -74,7 +81,12 @@ pub fn write_episodes(path: &Path, episodes: &Episodes) -> Result<(), Error> {
         }
     };
     let mut frame = frame(episodes).map_err(|error| unwritable(path, &error))?;
-    write_frame(path, format, &mut frame)
+    write_frame(
+        path,
+        format,
+        &mut frame,
+        vec![(seal::NAME.to_owned(), seal::PLACEHOLDER.to_owned())],
+    )
 }
 
 fn frame(episodes: &Episodes) -> Result<DataFrame, PolarsError> {

@@ -10,5 +10,6 @@ mod determinism;
 mod episodes_table;
 mod files;
 mod properties;
+mod seal;
 mod table;
 mod windows;
