@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, ValueEnum};
-use laau::core::Task;
-use laau::net::{CsvLog, Laau, Model, OnlineObserver, Round};
+use laau::core::{Task, TrainedOn};
+use laau::net::{CsvLog, Laau, Model, OnlineObserver, Round, Summary};
 use serde::Serialize;
 
 use crate::config::{ConfigFile, Flags, LearningSection, ModelSection, ProblemSection};
@@ -77,14 +77,16 @@ pub(crate) fn run(arguments: &LearnArgs) -> Result<(), Failure> {
     let task = problem.task()?;
     let learning = config.section(&arguments.learning)?;
     let [set] = sets::read(&*task.problem, [&arguments.episodes])?;
-    let (model, seed) = if let (Some((model, summary)), Some(path)) = (warm, &arguments.model) {
+    let (model, seed, trained_on) = if let (Some((model, summary)), Some(path)) = (warm, &arguments.model) {
         sets::check_model(&task, &model.spec)?;
         set.check_horizon(model.spec.horizon, &path.display().to_string())?;
-        (model, summary.seed)
+        (model, summary.seed, summary.trained_on)
     } else {
         let laau = config.section(&arguments.cold)?.laau()?;
-        (cold(&laau, &learning, &task, &set)?, learning.seed())
+        (cold(&laau, &learning, &task, &set)?, learning.seed(), None)
     };
+    // A model that was trained before keeps the range of that training.
+    let trained_on = trained_on.or_else(|| Some(TrainedOn::of(&set.episodes)));
     if let Some(path) = &arguments.output {
         output::probe(path)?;
     }
@@ -99,7 +101,11 @@ pub(crate) fn run(arguments: &LearnArgs) -> Result<(), Failure> {
     };
     let run = learner.run(&set.episodes, &mut rounds)?;
     if let Some(path) = &arguments.output {
-        save_model(path, learner.model(), &learner.summary(seed))?;
+        let summary = Summary {
+            trained_on,
+            ..learner.summary(seed)
+        };
+        save_model(path, learner.model(), &summary)?;
     }
     if let Some(error) = rounds.error() {
         return Err(Failure::output(error));

@@ -72,6 +72,7 @@ impl<'a> Session<'a> {
             multiplier: self.agent.multiplier(),
             remaining: self.run.remaining(),
             fallback: self.fallback.as_deref(),
+            warning: None,
             replayed: false,
         })
     }

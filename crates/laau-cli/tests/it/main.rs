@@ -13,6 +13,7 @@ mod journal;
 mod learning;
 mod model;
 mod problems;
+mod raw;
 mod readme;
 mod refused;
 mod support;

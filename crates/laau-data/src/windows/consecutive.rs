@@ -1,5 +1,7 @@
 //! Episodes of consecutive readings of one series.
 
+use laau_core::Scaling;
+
 use super::normaliser::Normaliser;
 use super::options::EpisodeOptions;
 use super::select::{CANDIDATES, Pool, assign};
@@ -22,6 +24,7 @@ pub(crate) struct Made {
     /// Readings that are in none of them.
     pub(crate) unused: u64,
     pub(crate) floored: u64,
+    pub(crate) scaling: Scaling,
     /// Series of each set.
     pub(crate) series: [u64; 3],
     /// Number of passes over the trace.
@@ -79,6 +82,7 @@ pub(crate) fn consecutive(trace: &dyn Trace, options: &EpisodeOptions) -> Result
         available: cutter.counts.iter().map(|count| *count as u64).sum(),
         unused: checked.counts.readings - cutter.covered,
         floored: scale.floored,
+        scaling: scale.scaling(&checked.index, options.out_of_range),
         series: series_per_set(&sets),
         passes,
     })

@@ -1,5 +1,7 @@
 //! The import of a trace.
 
+use std::sync::Arc;
+
 use laau_core::{Episodes, Sets};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -58,12 +60,14 @@ pub fn import(trace: &dyn Trace, options: &EpisodeOptions) -> Result<Imported, E
         available,
         unused,
         floored,
+        scaling,
         series,
         passes,
     } = match options.construction {
         Construction::Consecutive => consecutive(trace, options)?,
         Construction::Interleaved => interleaved(trace, options)?,
     };
+    let scaling = Arc::new(scaling);
     let wanted = options.split.sizes();
     let mut sets = Vec::with_capacity(3);
     for (set, contexts) in contexts.into_iter().enumerate() {
@@ -85,13 +89,8 @@ pub fn import(trace: &dyn Trace, options: &EpisodeOptions) -> Result<Imported, E
             options.seed,
             set as u64,
         );
-        sets.push(Episodes::new(
-            options.horizon,
-            width,
-            options.budgets.len(),
-            contexts,
-            budgets,
-        )?);
+        let episodes = Episodes::new(options.horizon, width, options.budgets.len(), contexts, budgets)?;
+        sets.push(episodes.with_scaling(Arc::clone(&scaling))?);
     }
     let [train, validation, test] = <[Episodes; 3]>::try_from(sets).unwrap_or_else(|_| unreachable!());
     Ok(Imported {

@@ -85,6 +85,7 @@ pub(crate) fn interleaved(trace: &dyn Trace, options: &EpisodeOptions) -> Result
         available,
         unused: second.counts.readings - used,
         floored: scale.floored,
+        scaling: scale.scaling(&first_index, options.out_of_range),
         series: series_per_set(&sets),
         passes: 2,
     })

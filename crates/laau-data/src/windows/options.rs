@@ -1,5 +1,6 @@
 //! Options for making episodes from a trace.
 
+use laau_core::Affine;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, invalid};
@@ -135,14 +136,29 @@ impl Normalisation {
         }
     }
 
-    /// A context from a reading and the least and greatest readings of its series.
-    pub(crate) fn apply(self, value: f64, (least, greatest): (f64, f64)) -> f64 {
+    /// What makes a context of a reading, given the least and greatest readings of its series.
+    pub(crate) fn constants(self, (least, greatest): (f64, f64)) -> Affine {
+        let (offset, scale) = match self {
+            Self::Percent => (0.0, 100.0),
+            Self::SeriesMax => (0.0, greatest.max(0.0)),
+            Self::MinMax => (least, (greatest - least).max(0.0)),
+            Self::None => (0.0, 1.0),
+        };
+        Affine { offset, scale }
+    }
+
+    /// Whether the constants are those of a series.
+    pub(crate) fn is_per_series(self) -> bool {
+        matches!(self, Self::SeriesMax | Self::MinMax)
+    }
+
+    /// Its name on the command line.
+    pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Percent => value / 100.0,
-            Self::SeriesMax if greatest > 0.0 => value / greatest,
-            Self::MinMax if greatest > least => (value - least) / (greatest - least),
-            Self::SeriesMax | Self::MinMax => 0.0,
-            Self::None => value,
+            Self::Percent => "percent",
+            Self::SeriesMax => "series-max",
+            Self::MinMax => "min-max",
+            Self::None => "none",
         }
     }
 }
@@ -272,12 +288,13 @@ mod tests {
 
     #[test]
     fn readings_become_contexts_by_the_normalisation() {
+        let context = |kind: Normalisation, reading: f64, series| kind.constants(series).apply(reading);
         let series = (2.0, 8.0);
-        assert_eq!(Normalisation::Percent.apply(50.0, series), 0.5);
-        assert_eq!(Normalisation::SeriesMax.apply(4.0, series), 0.5);
-        assert_eq!(Normalisation::MinMax.apply(5.0, series), 0.5);
-        assert_eq!(Normalisation::None.apply(-5.0, series), -5.0);
-        assert_eq!(Normalisation::SeriesMax.apply(0.0, (0.0, 0.0)), 0.0);
-        assert_eq!(Normalisation::MinMax.apply(3.0, (3.0, 3.0)), 0.0);
+        assert_eq!(context(Normalisation::Percent, 50.0, series), 0.5);
+        assert_eq!(context(Normalisation::SeriesMax, 4.0, series), 0.5);
+        assert_eq!(context(Normalisation::MinMax, 5.0, series), 0.5);
+        assert_eq!(context(Normalisation::None, -5.0, series), -5.0);
+        assert_eq!(context(Normalisation::SeriesMax, 0.0, (0.0, 0.0)), 0.0);
+        assert_eq!(context(Normalisation::MinMax, 3.0, (3.0, 3.0)), 0.0);
     }
 }

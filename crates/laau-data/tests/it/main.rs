@@ -10,6 +10,7 @@ mod determinism;
 mod episodes_table;
 mod files;
 mod properties;
+mod scaling;
 mod seal;
 mod table;
 mod windows;

@@ -18,6 +18,7 @@ fn decision(step: usize) -> Decision<'static> {
         multiplier: None,
         remaining: &[0.2],
         fallback: None,
+        warning: None,
         replayed: false,
     }
 }
