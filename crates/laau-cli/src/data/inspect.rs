@@ -270,7 +270,7 @@ fn told_of(trained_on: Option<&TrainedOn>) -> Vec<(&'static str, String)> {
 }
 
 /// How readings became contexts, in a line.
-fn normalisation(scaling: &Scaling) -> String {
+pub(super) fn normalisation(scaling: &Scaling) -> String {
     let Scaling {
         kind,
         columns,
@@ -342,7 +342,7 @@ fn report(path: &Path) -> Result<(String, Value), Failure> {
     Ok((format!("{facts}\n{}", align(&heading, &rows)), report))
 }
 
-fn facts(rows: &[(&str, String)]) -> String {
+pub(super) fn facts(rows: &[(&str, String)]) -> String {
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let lines: Vec<String> = rows
         .iter()

@@ -481,7 +481,7 @@ impl Journal {
 /// Whether a line that looks torn was whole, and its decision printed: but for one bit of its end, or of a byte that is zero.
 fn has_flipped_bit(line: &[u8], checksum: u32) -> bool {
     let is_end = line.split_last().is_some_and(|(last, content)| {
-        (last ^ b'\n').count_ones() == 1 && unseal(content, checksum).is_some()
+        (last ^ b'\n').is_power_of_two() && unseal(content, checksum).is_some()
     });
     let mut zeros = (0..line.len()).filter(|at| line[*at] == 0);
     let (Some(zero), None) = (zeros.next(), zeros.next()) else {

@@ -64,8 +64,12 @@ pub(crate) struct Layout {
 /// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// Comma separated text, plain or compressed.
-    Csv { header: bool, quoted: bool },
+    /// Separated text, plain or compressed.
+    Csv {
+        header: bool,
+        quoted: bool,
+        separator: u8,
+    },
     /// Parquet.
     Parquet,
 }
@@ -133,7 +137,7 @@ pub(crate) fn read_blocks(
     visit: impl Fn(Block) -> Result<ControlFlow<()>, Error> + Send + Sync + 'static,
 ) -> Result<(), Error> {
     let frame = match layout.format {
-        Format::Csv { header, quoted } => scan_csv(file, layout, wanted, limit, header, quoted),
+        Format::Csv { .. } => scan_csv(file, layout, wanted, limit),
         Format::Parquet => scan_parquet(file, layout, wanted, limit),
     }?;
     let header_rows = match layout.format {
@@ -217,7 +221,8 @@ pub(crate) fn column_names(file: &Path, format: Format) -> Result<Vec<String>, E
     }
     let path = path(file)?;
     let scan = match format {
-        Format::Csv { .. } => LazyCsvReader::new(path)
+        Format::Csv { separator, .. } => LazyCsvReader::new(path)
+            .with_separator(separator)
             .with_has_header(true)
             .with_infer_schema_length(Some(0))
             .with_glob(false)
@@ -250,13 +255,21 @@ pub(crate) fn column_names(file: &Path, format: Format) -> Result<Vec<String>, E
 /// Refuses a header with a name twice. Polars gives the second one another name, with this in it.
 fn check_header(file: &Path, format: Format, names: &[String]) -> Result<(), Error> {
     const RENAMED: &str = "_duplicated_";
-    if !matches!(format, Format::Csv { header: true, .. }) || !names.iter().any(|name| name.contains(RENAMED))
-    {
+    let Format::Csv {
+        header: true,
+        separator,
+        ..
+    } = format
+    else {
+        return Ok(());
+    };
+    if !names.iter().any(|name| name.contains(RENAMED)) {
         return Ok(());
     }
     let path = path(file)?;
     let first_row = decode(|| {
         LazyCsvReader::new(path)
+            .with_separator(separator)
             .with_has_header(false)
             .with_infer_schema_length(Some(0))
             .with_n_rows(Some(1))
@@ -292,9 +305,15 @@ fn scan_csv(
     layout: &Layout,
     wanted: &[Wanted],
     limit: Option<usize>,
-    header: bool,
-    quoted: bool,
 ) -> Result<LazyFrame, Error> {
+    let (header, quoted, separator) = match layout.format {
+        Format::Csv {
+            header,
+            quoted,
+            separator,
+        } => (header, quoted, separator),
+        Format::Parquet => return scan_parquet(file, layout, wanted, limit),
+    };
     let mut schema = Schema::with_capacity(layout.names.len() + 1);
     for name in layout.names.iter().map(String::as_str).chain([BEYOND]) {
         schema.insert(name.into(), DataType::String);
@@ -304,6 +323,7 @@ fn scan_csv(
     LazyCsvReader::new(path(file)?)
         .with_has_header(header)
         .with_schema(Some(SchemaRef::new(schema)))
+        .with_separator(separator)
         .with_quote_char(quoted.then_some(b'"'))
         .with_truncate_ragged_lines(true)
         .with_raise_if_empty(false)

@@ -78,6 +78,7 @@ pub fn write_episodes(path: &Path, episodes: &Episodes) -> Result<(), Error> {
         "parquet" | "pq" => Format::Parquet,
         "csv" => Format::Csv {
             header: true,
+            separator: b',',
             quoted: true,
         },
         _ => {

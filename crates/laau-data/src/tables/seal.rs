@@ -40,17 +40,14 @@ pub(super) fn seal(file: &mut [u8]) {
 /// # Errors
 /// [`Error::Io`], or [`Error::Unreadable`] for a file that is not what was written.
 pub(super) fn check(path: &Path) -> Result<(), Error> {
-    let damaged = |found| match found {
-        true => Ok(()),
-        false => Err(Error::Unreadable {
-            file: path.to_path_buf(),
-            rows: 0,
-            reason: "the file is damaged: its bytes do not match its digest".to_owned(),
-        }),
-    };
-    is_whole(path)
-        .map_err(|source| io(path, source))
-        .and_then(damaged)
+    if is_whole(path).map_err(|source| io(path, source))? {
+        return Ok(());
+    }
+    Err(Error::Unreadable {
+        file: path.to_path_buf(),
+        rows: 0,
+        reason: "the file is damaged: its bytes do not match its digest".to_owned(),
+    })
 }
 
 fn is_whole(path: &Path) -> std::io::Result<bool> {
@@ -90,6 +87,11 @@ fn find(bytes: &[u8], wrong_bits: u32) -> Option<usize> {
 }
 
 fn digest(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
     let hash = Sha256::digest(bytes);
-    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+    hash.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }

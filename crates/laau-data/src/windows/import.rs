@@ -16,7 +16,7 @@ use crate::load::trace::Trace;
 /// The episodes of a trace.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Imported {
-    /// The episodes; no series is in two of the sets.
+    /// The episodes; no series, or no time, is in two of the sets, as the split says.
     pub sets: Sets,
     /// Counts of readings and series read, used and dropped.
     pub report: ImportReport,
@@ -36,11 +36,15 @@ pub struct ImportReport {
     pub floored: u64,
     /// Series of train, validation and test.
     pub series: [u64; 3],
+    /// In a split by time, the period of train, validation and test: from the first to before the second time.
+    pub periods: Option<[(i64, i64); 3]>,
+    /// Distance in time of two readings of a series.
+    pub step: Option<i64>,
     /// Number of passes over the trace.
     pub passes: u32,
 }
 
-/// Makes the episodes of a split from a trace: no series is in two sets, and the order is seeded.
+/// Makes the episodes of a split from a trace: the sets are apart as [`crate::SplitBy`] says, and the order is seeded.
 ///
 /// Memory grows with the number of series (their names, and for each one unfinished window) and the number of episodes
 /// in the split, not with the length of the trace. The same seed gives the same episodes, independent of the number of
@@ -62,6 +66,8 @@ pub fn import(trace: &dyn Trace, options: &EpisodeOptions) -> Result<Imported, E
         floored,
         scaling,
         series,
+        periods,
+        step,
         passes,
     } = match options.construction {
         Construction::Consecutive => consecutive(trace, options)?,
@@ -105,6 +111,8 @@ pub fn import(trace: &dyn Trace, options: &EpisodeOptions) -> Result<Imported, E
             unused,
             floored,
             series,
+            periods: periods.0,
+            step,
             passes,
         },
     })

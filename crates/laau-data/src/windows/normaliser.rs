@@ -48,6 +48,12 @@ impl Normaliser {
         }
     }
 
+    /// Whether readings of a series can become contexts.
+    pub(crate) fn knows(&self, series: usize) -> bool {
+        let range = self.ranges.get(series * self.columns.len());
+        !self.learns() || range.is_some_and(|range| range.0.is_finite())
+    }
+
     /// Appends the context of a reading.
     pub(crate) fn append(&mut self, series: usize, values: &[f64], out: &mut Vec<f64>) {
         for (column, &value) in values.iter().enumerate() {
@@ -87,7 +93,7 @@ impl Normaliser {
             kind: self.normalisation.name().to_owned(),
             columns: self.columns.iter().map(column).collect(),
             constants: if self.learns() {
-                let names = index.names();
+                let names = index.names().filter(|(_, series)| self.knows(*series));
                 Constants::PerSeries(
                     names
                         .map(|(name, series)| (name.to_owned(), constants(series)))

@@ -3,6 +3,7 @@
 use laau_core::Affine;
 use serde::{Deserialize, Serialize};
 
+use super::periods::{Gap, SplitBy};
 use crate::error::{Error, invalid};
 
 /// Options for making episodes from a trace. The defaults are the paper's.
@@ -17,6 +18,8 @@ use crate::error::{Error, invalid};
 /// | `floor` | 0 | least context; smaller ones are raised to it, and counted | ≥ 0 |
 /// | `budgets` | [(10, 15)] | per resource: a budget is drawn from U[lo·N, hi·N] | 0 ≤ lo ≤ hi |
 /// | `split` | 5000, 1000, 2000 | episodes for training, validation, test | not all 0 |
+/// | `split_by` | series | what keeps the sets apart: series, time or both | |
+/// | `gap` | 0 steps | what is left out between two sets of a split by time | |
 /// | `seed` | 0 | of every draw | |
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
@@ -37,6 +40,10 @@ pub struct EpisodeOptions {
     pub budgets: Vec<(f64, f64)>,
     /// Number of episodes in each set.
     pub split: Split,
+    /// What keeps the sets apart.
+    pub split_by: SplitBy,
+    /// What is left out between two sets of a split by time.
+    pub gap: Gap,
     /// The seed.
     pub seed: u64,
 }
@@ -52,6 +59,8 @@ impl Default for EpisodeOptions {
             floor: 0.0,
             budgets: vec![(10.0, 15.0)],
             split: Split::default(),
+            split_by: SplitBy::default(),
+            gap: Gap::Steps(0),
             seed: 0,
         }
     }
@@ -91,6 +100,12 @@ impl EpisodeOptions {
                     format!("expected 0 ≤ lo ≤ hi, found lo = {low}, hi = {high}"),
                 );
             }
+        }
+        if self.split_by == SplitBy::Series && self.gap != Gap::Steps(0) {
+            return refuse(
+                "gap",
+                "expected a split by time or both: sets of series have no gap".to_owned(),
+            );
         }
         if self.split.total() == 0 {
             return refuse("split", "expected at least one episode".to_owned());

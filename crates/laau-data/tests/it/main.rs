@@ -6,6 +6,7 @@ mod azure_functions;
 mod azure_sample;
 mod azure_vm;
 mod bad_input;
+mod by_time;
 mod determinism;
 mod episodes_table;
 mod files;

@@ -1,5 +1,7 @@
 //! What an import did to the readings goes with its episodes.
 
+use std::fmt::Write as _;
+
 use laau_core::{Constants, Sets};
 use laau_data::{
     Construction, EpisodeOptions, Normalisation, OutOfRange, Split, Table, TableOptions, import,
@@ -13,7 +15,7 @@ fn imported(folder: &Folder, normalisation: Normalisation, construction: Constru
     let mut text = String::from("time,series,value\n");
     for time in 0..20 {
         for series in 0..12 {
-            text += &format!("{time},s{series},{}\n", reading(series, time));
+            writeln!(text, "{time},s{series},{}", reading(series, time)).unwrap();
         }
     }
     let table = Table::open(TableOptions {
