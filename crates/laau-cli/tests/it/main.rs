@@ -9,6 +9,8 @@ mod decide;
 mod dry_run;
 mod experiment;
 #[cfg(unix)]
+mod fuzz;
+#[cfg(unix)]
 mod interrupted;
 mod journal;
 mod learning;
