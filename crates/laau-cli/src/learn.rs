@@ -98,8 +98,20 @@ pub(crate) fn run(arguments: &LearnArgs) -> Result<(), Failure> {
             Format::Json => Out::Json(None),
         },
         asked: &asked,
+        first_skipped: None,
     };
     let run = learner.run(&set.episodes, &mut rounds)?;
+    if let Some(reason) = rounds.first_skipped.take()
+        && run.skipped == run.rollouts.len()
+    {
+        return Err(Failure::new(
+            format_args!(
+                "nothing was learned in {} rounds, and nothing was written: {reason}",
+                run.skipped
+            ),
+            "lower --learning-rate, or begin with another --model",
+        ));
+    }
     if let Some(path) = &arguments.output {
         let summary = Summary {
             trained_on,
@@ -143,6 +155,8 @@ fn cold(laau: &Laau, learning: &LearningSection, task: &Task, set: &Set) -> Resu
 struct Rounds<'a> {
     out: Out,
     asked: &'a AtomicBool,
+    /// Why the first round without a step had none.
+    first_skipped: Option<String>,
 }
 
 enum Out {
@@ -161,6 +175,9 @@ impl Rounds<'_> {
 
 impl OnlineObserver for Rounds<'_> {
     fn round(&mut self, round: &Round) {
+        if self.first_skipped.is_none() {
+            self.first_skipped.clone_from(&round.skipped);
+        }
         match &mut self.out {
             Out::Csv(log) => log.round(round),
             Out::Json(Some(_)) => {}
