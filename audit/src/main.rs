@@ -11,7 +11,8 @@ use laau_audit::run::{Settings, check_named, run, run_one};
 
 /// Draws random instances of every problem and checks laau on them, independently of its own code.
 ///
-/// Checks: layer, derivative, engines, policies, guard, adversary, training, ledger. The exit status is 1 if any case failed.
+/// Checks: layer, derivative, engines, policies, guard, adversary, training, ledger; and files, which `cargo xtask audit` runs by
+/// itself. The exit status is 1 if any case failed.
 #[derive(Parser)]
 #[command(
     name = "cargo xtask audit",

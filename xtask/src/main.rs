@@ -54,7 +54,7 @@ enum Command {
     },
     /// Draws random instances of every problem and checks layers, gradients, engines, policies and the ledger on them.
     ///
-    /// Examples: cargo xtask audit; cargo xtask audit --minutes 120 --seed 7; cargo xtask audit --only layer --cases 10000
+    /// Examples: cargo xtask audit; cargo xtask audit --minutes 120 --seed 7; cargo xtask audit --only layer --cases 10000; cargo xtask audit --only files
     Audit(audit::AuditArgs),
     /// Measures times and instruction counts, writes them for dashboards and appends them to the history.
     ///

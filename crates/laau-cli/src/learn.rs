@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, ValueEnum};
-use laau::core::Task;
-use laau::net::{CsvLog, Laau, Model, OnlineObserver, Round};
+use laau::core::{Task, TrainedOn};
+use laau::net::{CsvLog, Laau, Model, OnlineObserver, Round, Summary};
 use serde::Serialize;
 
 use crate::config::{ConfigFile, Flags, LearningSection, ModelSection, ProblemSection};
@@ -77,14 +77,16 @@ pub(crate) fn run(arguments: &LearnArgs) -> Result<(), Failure> {
     let task = problem.task()?;
     let learning = config.section(&arguments.learning)?;
     let [set] = sets::read(&*task.problem, [&arguments.episodes])?;
-    let (model, seed) = if let (Some((model, summary)), Some(path)) = (warm, &arguments.model) {
+    let (model, seed, trained_on) = if let (Some((model, summary)), Some(path)) = (warm, &arguments.model) {
         sets::check_model(&task, &model.spec)?;
         set.check_horizon(model.spec.horizon, &path.display().to_string())?;
-        (model, summary.seed)
+        (model, summary.seed, summary.trained_on)
     } else {
         let laau = config.section(&arguments.cold)?.laau()?;
-        (cold(&laau, &learning, &task, &set)?, learning.seed())
+        (cold(&laau, &learning, &task, &set)?, learning.seed(), None)
     };
+    // A model that was trained before keeps the range of that training.
+    let trained_on = trained_on.or_else(|| Some(TrainedOn::of(&set.episodes)));
     if let Some(path) = &arguments.output {
         output::probe(path)?;
     }
@@ -96,10 +98,26 @@ pub(crate) fn run(arguments: &LearnArgs) -> Result<(), Failure> {
             Format::Json => Out::Json(None),
         },
         asked: &asked,
+        first_skipped: None,
     };
     let run = learner.run(&set.episodes, &mut rounds)?;
+    if let Some(reason) = rounds.first_skipped.take()
+        && run.skipped == run.rollouts.len()
+    {
+        return Err(Failure::new(
+            format_args!(
+                "nothing was learned in {} rounds, and nothing was written: {reason}",
+                run.skipped
+            ),
+            "lower --learning-rate, or begin with another --model",
+        ));
+    }
     if let Some(path) = &arguments.output {
-        save_model(path, learner.model(), &learner.summary(seed))?;
+        let summary = Summary {
+            trained_on,
+            ..learner.summary(seed)
+        };
+        save_model(path, learner.model(), &summary)?;
     }
     if let Some(error) = rounds.error() {
         return Err(Failure::output(error));
@@ -137,6 +155,8 @@ fn cold(laau: &Laau, learning: &LearningSection, task: &Task, set: &Set) -> Resu
 struct Rounds<'a> {
     out: Out,
     asked: &'a AtomicBool,
+    /// Why the first round without a step had none.
+    first_skipped: Option<String>,
 }
 
 enum Out {
@@ -155,6 +175,9 @@ impl Rounds<'_> {
 
 impl OnlineObserver for Rounds<'_> {
     fn round(&mut self, round: &Round) {
+        if self.first_skipped.is_none() {
+            self.first_skipped.clone_from(&round.skipped);
+        }
         match &mut self.out {
             Out::Csv(log) => log.round(round),
             Out::Json(Some(_)) => {}

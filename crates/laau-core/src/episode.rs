@@ -1,7 +1,10 @@
 //! Contexts and budgets of episodes.
 
+use std::sync::Arc;
+
 use crate::error::{Error, expect_finite, expect_length};
 use crate::problem::{Dimensions, Problem, least_budgets};
+use crate::scaling::Scaling;
 
 /// One episode: the contexts of its steps and its budgets, borrowed from an [`Episodes`] set.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -75,6 +78,7 @@ pub struct Episodes {
     budget_len: usize,
     contexts: Vec<f64>,
     budgets: Vec<f64>,
+    scaling: Option<Arc<Scaling>>,
 }
 
 impl Episodes {
@@ -116,8 +120,28 @@ impl Episodes {
                 budget_len,
                 contexts,
                 budgets,
+                scaling: None,
             }),
         }
+    }
+
+    /// The same episodes, whose contexts were made of readings.
+    ///
+    /// # Errors
+    /// [`Error::WrongLength`] unless there is one column per context entry.
+    pub fn with_scaling(self, scaling: impl Into<Arc<Scaling>>) -> Result<Self, Error> {
+        let scaling = scaling.into();
+        expect_length("the columns of the scaling", &scaling.columns, self.context_len)?;
+        Ok(Self {
+            scaling: Some(scaling),
+            ..self
+        })
+    }
+
+    /// How readings became the contexts, if they were readings.
+    #[must_use]
+    pub fn scaling(&self) -> Option<&Scaling> {
+        self.scaling.as_deref()
     }
 
     /// Number of episodes.
@@ -192,6 +216,7 @@ impl Episodes {
         Self {
             contexts,
             budgets,
+            scaling: self.scaling.clone(),
             ..*self
         }
     }

@@ -114,6 +114,12 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// A reading that cannot become a context.
+    #[error("the reading cannot become a context: {reason}")]
+    Reading {
+        /// Why not.
+        reason: String,
+    },
     /// The system refused a thread.
     #[error("no thread can be started: {reason}")]
     Thread {
@@ -246,7 +252,7 @@ pub fn expect_option(
 ///
 /// # Errors
 /// [`Error::WrongLength`] unless it has.
-pub fn expect_length(what: &'static str, slice: &[f64], expected: usize) -> Result<(), Error> {
+pub fn expect_length<T>(what: &'static str, slice: &[T], expected: usize) -> Result<(), Error> {
     if slice.len() == expected {
         Ok(())
     } else {

@@ -24,6 +24,7 @@ mod projected;
 mod projection;
 mod report;
 mod rollout;
+mod scaling;
 mod solver;
 mod sum;
 pub mod tables;
@@ -51,6 +52,7 @@ pub use report::{
     GuardReport, PolicyReport, Report, Run, SeedReport, align, column_names, four_digits, quantile,
 };
 pub use rollout::{Rollout, mean_utility, rollout, rollout_all, rollout_hindsight};
+pub use scaling::{Affine, Constants, ContextRange, ScaledColumn, Scaling, TrainedOn};
 pub use solver::{
     Differentiate, Exactness, GradientMut, Gradients, Inexact, Input, Queries, Query, SolutionColumns,
     SolutionMut, SolutionRef, Solutions, Status, StepSolver, check_queries, check_query, infeasible,

@@ -78,7 +78,11 @@ pub enum Error {
         column: String,
     },
     /// A row with more columns than its layout.
-    #[error("{}, row {row}: expected {expected} columns, found more, the next is `{found}`", file.display())]
+    #[error(
+        "{}, row {row}: expected {expected} columns, found more, the next is `{found}`{}",
+        file.display(),
+        if found.bytes().all(|byte| byte.is_ascii_digit()) { " (numbers have a decimal point, not a comma)" } else { "" }
+    )]
     TooManyColumns {
         /// The file.
         file: PathBuf,

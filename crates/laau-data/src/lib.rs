@@ -20,5 +20,6 @@ pub use load::{
 pub use shift::{tsne, wasserstein};
 pub use tables::{TableColumn, Values, read_episodes, write_episodes, write_table};
 pub use windows::{
-    Construction, EpisodeOptions, ImportReport, Imported, Normalisation, OutOfRange, Split, import,
+    Construction, EpisodeOptions, Gap, ImportReport, Imported, Normalisation, OutOfRange, Split, SplitBy,
+    import,
 };

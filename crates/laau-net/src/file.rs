@@ -6,7 +6,7 @@
 //! | `digest` | SHA-256 of everything else; loading checks it |
 //! | `problem`, `parameters`, `dimensions`, `horizon` | what the model is for |
 //! | `network`, `features`, `output`, `form` | what it is made of |
-//! | `training` | the [`Summary`]: seed, epochs, best validation utility, gradient counts, engine, crate version |
+//! | `training` | the [`Summary`]: seed, epochs, best validation utility, gradient counts, engine, crate version, and the [`TrainedOn`]: how readings became the training contexts, and their range |
 //!
 //! | tensor (`f64`) | shape |
 //! |---|---|
@@ -18,7 +18,7 @@
 
 use std::path::Path;
 
-use laau_core::{GradientCounts, Problem};
+use laau_core::{GradientCounts, Problem, TrainedOn};
 use serde::{Deserialize, Serialize};
 
 use crate::archive::{Archive, Fault, read, write_atomically};
@@ -56,6 +56,9 @@ pub struct Summary {
     pub episodes: usize,
     /// The version of this crate.
     pub version: String,
+    /// How readings became the contexts it was trained on, and their range; none for a model that was not trained.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trained_on: Option<TrainedOn>,
 }
 
 impl Summary {
@@ -72,6 +75,7 @@ impl Summary {
             optimiser: None,
             episodes: 0,
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            trained_on: None,
         }
     }
 }

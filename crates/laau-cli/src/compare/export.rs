@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use laau::core::{Episodes, Report, Rollout, column_names};
+use laau::core::{Episodes, Report, Rollout, Sets, column_names};
 use laau::data::{TableColumn, Values, write_table};
 use laau::registry::{PolicyKind, ProblemSpec, policy_to_bytes};
 
@@ -32,7 +32,7 @@ fn policy_file(folder: &Path, name: &str) -> PathBuf {
 pub(super) fn write(
     folder: &Path,
     report: &Report,
-    test: &Episodes,
+    sets: &Sets,
     problem: &ProblemSpec,
     steps: bool,
 ) -> Result<(), Failure> {
@@ -46,7 +46,7 @@ pub(super) fn write(
         if fitted.document.is_some() {
             let place = policy_file(folder, &policy.name);
             let beside = staged.add(place.clone())?;
-            let bytes = policy_to_bytes(&policy.name, fitted, problem, test.horizon())?;
+            let bytes = policy_to_bytes(&policy.name, fitted, problem, &sets.train)?;
             std::fs::write(beside, bytes).map_err(|error| output::cannot_write(&place, &error))?;
         }
     }
@@ -58,9 +58,9 @@ pub(super) fn write(
             other => other.into(),
         })
     };
-    add("rollouts.parquet", rollouts(report, test))?;
+    add("rollouts.parquet", rollouts(report, &sets.test))?;
     if steps {
-        add("steps.parquet", all_steps(report, test))?;
+        add("steps.parquet", all_steps(report, &sets.test))?;
     }
     staged.commit()
 }

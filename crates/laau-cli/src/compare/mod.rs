@@ -145,7 +145,7 @@ pub(crate) fn run(arguments: &CompareArgs) -> Result<(), Failure> {
     let finished = report.policies.len();
     if report.unfinished.is_empty() || finished > 0 {
         if let Some(folder) = &arguments.output {
-            export::write(folder, &report, &sets.test, &problem, arguments.steps)?;
+            export::write(folder, &report, &sets, &problem, arguments.steps)?;
         }
         output::print(arguments.format.text(&report)?)?;
     }

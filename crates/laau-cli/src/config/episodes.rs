@@ -2,8 +2,8 @@
 
 use clap::Args;
 use laau::data::{
-    AzureFunctionsOptions, AzureVmOptions, Construction, CpuReading, EpisodeOptions, Irregular,
-    Normalisation, OutOfRange, TableOptions, VmProperty, VmTableOptions,
+    AzureFunctionsOptions, AzureVmOptions, Construction, CpuReading, EpisodeOptions, Gap, Irregular,
+    Normalisation, OutOfRange, SplitBy, TableOptions, VmProperty, VmTableOptions,
 };
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +39,12 @@ pub(crate) struct EpisodesSection {
     /// episodes for training, validation and test
     #[arg(long, value_name = "N,N,N", value_parser = rows::<Sizes>)]
     split: Option<Sizes>,
+    /// what keeps these sets apart: series, time (train before validation before test) or both
+    #[arg(long, value_name = "NAME", value_parser = word::<SplitBy>)]
+    split_by: Option<SplitBy>,
+    /// what is left out between two sets of a split by time: steps, or a duration such as 30m, 6h or 1d
+    #[arg(long, value_name = "GAP", value_parser = word::<Gap>)]
+    gap: Option<Gap>,
     /// the seed of every draw
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -62,6 +68,8 @@ impl Section for EpisodesSection {
             floor: Some(stock.floor),
             budgets: Some(stock.budgets),
             split: Some(stock.split.into()),
+            split_by: Some(stock.split_by),
+            gap: Some(stock.gap),
             seed: Some(stock.seed),
         }
     }
@@ -86,6 +94,8 @@ impl EpisodesSection {
             floor: self.floor.unwrap_or(stock.floor),
             budgets: self.budgets.clone().unwrap_or(stock.budgets),
             split: self.split.map_or(stock.split, Into::into),
+            split_by: self.split_by.unwrap_or(stock.split_by),
+            gap: self.gap.unwrap_or(stock.gap),
             seed: self.seed.unwrap_or(stock.seed),
         }
     }

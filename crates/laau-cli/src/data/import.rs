@@ -9,7 +9,7 @@ use laau::data::{
     ValueColumn,
 };
 
-use super::{places, write_episodes};
+use super::{places, preview, write_episodes};
 use crate::config::{
     AzureFunctionsSection, AzureVmSection, ConfigFile, EpisodesSection, Flags, TableSection, TraceSection,
 };
@@ -39,7 +39,11 @@ enum Format {
     AzureFunctions(FormatArgs<AzureFunctionsSection>),
     /// Any table with a column for the series, one for the time and one or more for the values
     #[command(after_help = "Example:
-  $ laau import table load.csv --series host --time minute --values cpu --split 100,20,20 -o episodes")]
+  $ laau import table load.csv --series host --time minute --values cpu --split 100,20,20 -o episodes
+  $ laau import table load.csv --series host --time minute --values cpu --split-by time --gap 12 --split 100,20,20 --dry-run
+
+Columns are separated by commas, semicolons or tabs, whichever the first row has most of. Constants of a normalisation are learned
+from the training period alone where the split is by time.")]
     Table(FormatArgs<TableSection>),
 }
 
@@ -49,8 +53,11 @@ struct FormatArgs<S: TraceSection + Send + Sync + Clone + 'static> {
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<String>,
     /// The folder for train.parquet, validation.parquet and test.parquet
-    #[arg(short, long, value_name = "DIR")]
-    output: PathBuf,
+    #[arg(short, long, value_name = "DIR", required_unless_present = "dry_run")]
+    output: Option<PathBuf>,
+    /// Prints what was understood and an episode of each set; writes nothing
+    #[arg(long)]
+    dry_run: bool,
     #[command(flatten)]
     config: ConfigFile,
     #[command(flatten)]
@@ -74,13 +81,20 @@ impl<S: TraceSection + Send + Sync + Clone + 'static> FormatArgs<S> {
     fn write<T: Trace>(&self, open: impl Fn(&S, &[String]) -> Result<T, Error>) -> Result<(), Failure> {
         let config = self.config.read()?;
         let section = config.section(&self.trace)?;
-        self.check_places(&section)?;
+        if let Some(folder) = &self.output {
+            self.check_places(&section, folder)?;
+        }
         let trace = open(&section, &self.paths)?;
-        write(&trace, &config.section(&self.episodes)?, &self.output)
+        let options: EpisodeOptions = config.section(&self.episodes)?.options();
+        options.validate()?;
+        match &self.output {
+            Some(folder) if !self.dry_run => write(&trace, &options, folder),
+            _ => preview::print(&trace, &options),
+        }
     }
 
     /// Refuses to overwrite a file of the trace.
-    fn check_places(&self, section: &S) -> Result<(), Failure> {
+    fn check_places(&self, section: &S, folder: &Path) -> Result<(), Failure> {
         let mut files: Vec<(&str, PathBuf)> = Vec::new();
         let patterns = self.paths.iter().map(|path| ("PATH", path.clone()));
         for (flag, pattern) in patterns.chain(section.further_files()) {
@@ -92,19 +106,17 @@ impl<S: TraceSection + Send + Sync + Clone + 'static> FormatArgs<S> {
             .map(|(flag, file)| (*flag, &**file))
             .chain(self.config.named())
             .collect();
-        let places = places(&self.output);
+        let places = places(folder);
         output::keep_apart(&inputs, &places.each_ref().map(|place| ("-o", &**place)))
     }
 }
 
-fn write(trace: &dyn Trace, section: &EpisodesSection, folder: &Path) -> Result<(), Failure> {
-    let options: EpisodeOptions = section.options();
-    options.validate()?;
+fn write(trace: &dyn Trace, options: &EpisodeOptions, folder: &Path) -> Result<(), Failure> {
     // Whether the output can be written shows before a long trace is read.
     std::fs::create_dir_all(folder).map_err(|error| output::cannot_write(folder, &error))?;
     let asked = interrupt::watch()?;
     let trace = Interruptible { trace, asked: &asked };
-    let imported = laau::data::import(&trace, &options);
+    let imported = laau::data::import(&trace, options);
     interrupt::check(&asked, NOTHING)?;
     let Imported { sets, report } = imported?;
     let mut staged = Staged::default();

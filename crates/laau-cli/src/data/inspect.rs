@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use laau::data::{
-    AzureFunctions, AzureVm, EpisodesStatistics, Normalisation, OutOfRange, QUANTILES, Table, Trace,
-    TraceStatistics, ValueStatistics,
+    AzureFunctions, AzureVm, Normalisation, OutOfRange, QUANTILES, Table, Trace, TraceStatistics,
+    ValueStatistics,
 };
 use laau::net::{Model, Summary};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::config::{ConfigFile, Flags, TableSection};
 use crate::failure::Failure;
 use crate::output;
-use laau::core::{align, four_digits};
+use laau::core::{Constants, Episodes, Scaling, TrainedOn, align, four_digits};
 
 /// The arguments as they are typed.
 #[derive(Debug, Args)]
@@ -21,7 +21,7 @@ use laau::core::{align, four_digits};
   $ laau inspect episodes.parquet
   $ laau inspect model.safetensors --format json")]
 pub(crate) struct InspectArgs {
-    /// A trace, an episodes table, a model or a report
+    /// A trace, an episodes table, a model, a policy file or a report
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// What the file is; found by its name and columns if not given
@@ -43,6 +43,7 @@ enum Kind {
     AzureFunctions,
     Table,
     Model,
+    Policy,
     Report,
 }
 
@@ -66,6 +67,7 @@ pub(crate) fn run(arguments: &InspectArgs) -> Result<(), Failure> {
     let kind = arguments.kind.unwrap_or_else(|| kind_by_name(path));
     let (text, value) = match kind {
         Kind::Model => model(path)?,
+        Kind::Policy => policy(path)?,
         Kind::Report => report(path)?,
         Kind::AzureVm => {
             let options = laau::data::AzureVmOptions {
@@ -85,7 +87,7 @@ pub(crate) fn run(arguments: &InspectArgs) -> Result<(), Failure> {
             arguments.table_section()?.options(&[pattern(path)]),
         )?)?,
         Kind::Episodes => match laau::data::read_episodes(path) {
-            Ok(set) => episodes(&laau::data::inspect_episodes(&set)),
+            Ok(set) => episodes(&set),
             // A table without the columns of episodes may be a trace.
             Err(laau::data::Error::MissingColumn { .. }) if arguments.kind.is_none() => trace(&Table::open(
                 arguments.table_section()?.options(&[pattern(path)]),
@@ -107,6 +109,8 @@ fn kind_by_name(path: &Path) -> Kind {
     let ends = |ending: &str| name.ends_with(ending);
     if ends(".safetensors") {
         Kind::Model
+    } else if ends(".policy") {
+        Kind::Policy
     } else if ends(".json") {
         Kind::Report
     } else if name.contains("vm_cpu_readings") {
@@ -157,19 +161,25 @@ fn trace(trace: &dyn Trace) -> Result<(String, Value), Failure> {
     Ok((text, json!({"kind": "trace", "statistics": statistics})))
 }
 
-fn episodes(statistics: &EpisodesStatistics) -> (String, Value) {
-    let rows = [
+fn episodes(set: &Episodes) -> (String, Value) {
+    let statistics = laau::data::inspect_episodes(set);
+    let mut rows = vec![
         ("kind", "episodes".to_owned()),
         ("episodes", statistics.episodes.to_string()),
         ("horizon", statistics.horizon.to_string()),
     ];
+    rows.extend(
+        set.scaling()
+            .map(|scaling| ("normalisation", normalisation(scaling))),
+    );
     let text = format!(
         "{}\n{}\nper step:\n{}",
         facts(&rows),
         values(&statistics.contexts),
         values(&statistics.budgets_per_step)
     );
-    (text, json!({"kind": "episodes", "statistics": statistics}))
+    let value = json!({"kind": "episodes", "statistics": statistics, "normalisation": set.scaling()});
+    (text, value)
 }
 
 fn model(path: &Path) -> Result<(String, Value), Failure> {
@@ -182,13 +192,14 @@ fn model(path: &Path) -> Result<(String, Value), Failure> {
         gradients,
         episodes,
         version,
+        trained_on,
         ..
     } = &summary;
     let box_and_more = spec
         .parameters
         .iter()
         .map(|(name, value)| format!("{name} = {value}"));
-    let rows = [
+    let mut rows = vec![
         ("kind", "model".to_owned()),
         ("problem", spec.problem.clone()),
         ("of the problem", box_and_more.collect::<Vec<_>>().join(", ")),
@@ -218,8 +229,59 @@ fn model(path: &Path) -> Result<(String, Value), Failure> {
         ),
         ("laau version", version.clone()),
     ];
+    rows.extend(told_of(trained_on.as_ref()));
     let value = json!({"kind": "model", "spec": spec, "parameters": parameters.len(), "training": summary});
     Ok((facts(&rows), value))
+}
+
+fn policy(path: &Path) -> Result<(String, Value), Failure> {
+    let policy = laau::registry::load_policy(path).map_err(|error| {
+        Failure::new(
+            format_args!("{}: {error}", path.display()),
+            "policy files are written by `laau compare -o DIR`",
+        )
+    })?;
+    let mut rows = vec![
+        ("kind", "policy".to_owned()),
+        ("policy", policy.name.clone()),
+        ("problem", policy.problem.name().to_owned()),
+        ("horizon", policy.horizon.to_string()),
+    ];
+    rows.extend(told_of(policy.trained_on.as_ref()));
+    let value = json!({"kind": "policy", "policy": policy.name, "problem": policy.problem,
+        "horizon": policy.horizon, "trained_on": policy.trained_on});
+    Ok((facts(&rows), value))
+}
+
+/// What a file tells of the contexts that it was made from.
+fn told_of(trained_on: Option<&TrainedOn>) -> Vec<(&'static str, String)> {
+    let Some(TrainedOn { scaling, contexts }) = trained_on else {
+        return Vec::new();
+    };
+    let ranges = contexts.iter().map(|range| {
+        let [min, max, mean, std] = [range.min, range.max, range.mean, range.std].map(four_digits);
+        format!("{min} to {max}, mean {mean}, std {std}")
+    });
+    let ranges = ranges.collect::<Vec<_>>().join("; ");
+    let told = scaling
+        .as_ref()
+        .map(|scaling| ("normalisation", normalisation(scaling)));
+    told.into_iter().chain([("training contexts", ranges)]).collect()
+}
+
+/// How readings became contexts, in a line.
+pub(super) fn normalisation(scaling: &Scaling) -> String {
+    let Scaling {
+        kind,
+        columns,
+        constants,
+    } = scaling;
+    let columns: Vec<&str> = columns.iter().map(|column| &*column.name).collect();
+    let constants = match constants {
+        Constants::Shared(_) => "the same for every series".to_owned(),
+        Constants::PerSeries(series) => format!("constants of {} series", series.len()),
+    };
+    format!("{kind} of {}, {constants}", columns.join(", "))
 }
 
 /// A setting as its file spells it.
@@ -280,7 +342,7 @@ fn report(path: &Path) -> Result<(String, Value), Failure> {
     Ok((format!("{facts}\n{}", align(&heading, &rows)), report))
 }
 
-fn facts(rows: &[(&str, String)]) -> String {
+pub(super) fn facts(rows: &[(&str, String)]) -> String {
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let lines: Vec<String> = rows
         .iter()

@@ -391,6 +391,7 @@ impl Journal {
                 let is_last = end.is_none_or(|end| end + 1 == rest.len());
                 // A line without an end, or with blocks of zeros that never reached the disk. Lines after it are of its batch.
                 let is_torn = self.length > 0
+                    && !has_flipped_bit(line, self.checksum)
                     && (end.is_none() || line.contains(&0))
                     && (is_last || !any_synced_after(&rest[line.len() + 1..], records.len()));
                 if !is_torn {
@@ -482,6 +483,23 @@ impl Journal {
             "restore the file from a copy; to go on without it could spend a budget twice",
         )
     }
+}
+
+/// Whether a line that looks torn was whole, and its decision printed: but for one bit of its end, or of a byte that is zero.
+fn has_flipped_bit(line: &[u8], checksum: u32) -> bool {
+    let is_end = line.split_last().is_some_and(|(last, content)| {
+        (last ^ b'\n').is_power_of_two() && unseal(content, checksum).is_some()
+    });
+    let mut zeros = (0..line.len()).filter(|at| line[*at] == 0);
+    let (Some(zero), None) = (zeros.next(), zeros.next()) else {
+        return is_end;
+    };
+    let mut mended = line.to_vec();
+    is_end
+        || (0..8).any(|bit| {
+            mended[zero] = 1 << bit;
+            unseal(&mended, checksum).is_some()
+        })
 }
 
 /// Whether a line says that a step was on disk when it was written: its batch began later.

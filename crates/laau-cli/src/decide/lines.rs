@@ -7,11 +7,13 @@ use serde::{Deserialize, Serialize};
 /// The longest line that is read, in bytes; a million-entry context fits.
 const LONGEST_LINE: u64 = 1 << 25;
 
-/// What comes in: the context of the next step.
-#[derive(Debug, Deserialize)]
+/// What comes in: the context of the next step, or a reading.
+#[derive(Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Request {
-    context: Vec<f64>,
+pub(super) struct Request {
+    pub(super) context: Vec<f64>,
+    /// The series of a reading.
+    pub(super) series: Option<String>,
 }
 
 /// What goes out for a step.
@@ -29,6 +31,9 @@ pub(super) struct Decision<'a> {
     /// Whether a guard changed what was advised.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) guarded: bool,
+    /// What is odd about the context.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) warning: Option<&'a str>,
     /// Whether this was decided before, and comes from the journal.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) replayed: bool,
@@ -48,15 +53,12 @@ pub(super) struct Resumed {
     pub(super) resumed_at: usize,
 }
 
-/// Reads the context of a line.
-pub(super) fn parse(line: &[u8]) -> Result<Vec<f64>, String> {
-    match serde_json::from_slice::<Request>(line) {
-        Ok(request) => Ok(request.context),
-        Err(error) => {
-            let reason = error.to_string().replace(" at line 1 column", " at column");
-            Err(format!("expected {{\"context\":[…]}}: {reason}"))
-        }
-    }
+/// Reads a line.
+pub(super) fn parse(line: &[u8]) -> Result<Request, String> {
+    serde_json::from_slice(line).map_err(|error| {
+        let reason = error.to_string().replace(" at line 1 column", " at column");
+        format!("expected {{\"context\":[…]}}: {reason}")
+    })
 }
 
 /// Writes a value as one line into an empty buffer.
@@ -177,7 +179,10 @@ mod tests {
 
     #[test]
     fn only_a_context_is_a_request() {
-        assert_eq!(parse(b"{\"context\":[0.31,1e-3]}\r"), Ok(vec![0.31, 1e-3]));
+        assert_eq!(
+            parse(b"{\"context\":[0.31,1e-3]}\r").unwrap().context,
+            [0.31, 1e-3]
+        );
         for bad in [
             "",
             "null",

@@ -1,5 +1,6 @@
 //! `laau decide`: a stream of contexts in, a stream of decisions out.
 
+mod intake;
 mod journal;
 mod lines;
 mod session;
@@ -9,10 +10,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use laau::core::{Policy, Task, Unrolled};
-use laau::net::Model;
+use laau::core::{Policy, Task, TrainedOn, Unrolled};
+use laau::net::{Model, Summary};
 use laau::registry::{self, Deployed, ProblemSpec, digest, policy_from_bytes};
 
+use self::intake::{Intake, IntakeArgs};
 use self::journal::{Header, Identity, Journal, Opening, Record};
 use self::lines::{Decision, Read, Refusal, Resumed, parse, read_line, write_line};
 use self::session::Session;
@@ -39,10 +41,13 @@ const LARGEST_BATCH: usize = 4096;
   $ laau decide --model model.safetensors --budget 250 --horizon 20 --journal today.jsonl < contexts.jsonl
   $ laau decide --model model.safetensors --budget 250 --horizon 20 --journal today.jsonl < more.jsonl
   $ laau decide --model model.safetensors --budget 250 --guard report/mw.policy < contexts.jsonl
+  $ echo '{\"context\":[35]}' | laau decide --model model.safetensors --budget 250 --raw
 
 Each line of standard input is {\"context\":[…]}; each is answered by one line on standard output:
 {\"step\":0,\"action\":[12.1],\"multiplier\":[0.02],\"remaining\":[237.9]}, or {\"error\":\"…\",\"line\":1} for a line
-that is no context; such a line spends nothing. \"fallback\" says why an action is the least one and not the policy's, \"guarded\" that the guard changed it.")]
+that is no context; such a line spends nothing. \"fallback\" says why an action is the least one and not the policy's,
+\"guarded\" that the guard changed it, \"warning\" that a context is far outside the range of the training contexts, of
+which models and policy files know.")]
 pub(crate) struct DecideArgs {
     /// A trained model
     #[arg(
@@ -88,6 +93,8 @@ pub(crate) struct DecideArgs {
     #[command(flatten)]
     guard: GuardArgs,
     #[command(flatten)]
+    intake: IntakeArgs,
+    #[command(flatten)]
     config: ConfigFile,
     #[command(flatten)]
     problem: Flags<ProblemSection>,
@@ -115,7 +122,9 @@ pub(crate) fn run(arguments: &DecideArgs) -> Result<(), Failure> {
     let plan = Plan::new(arguments)?;
     let problem = &*plan.task.problem;
     let mut session = Session::open(problem, &*plan.policy, plan.horizon, &plan.budgets)?;
+    let file = arguments.model.as_deref().or(arguments.policy_file.as_deref());
     let mut service = Service {
+        intake: Intake::new(&arguments.intake, file, plan.trained_on)?,
         journal: None,
         output: std::io::stdout().lock(),
         buffer: Vec::new(),
@@ -173,6 +182,7 @@ struct Plan {
     identity: Identity,
     horizon: usize,
     budgets: Vec<f64>,
+    trained_on: Option<TrainedOn>,
 }
 
 impl Plan {
@@ -186,10 +196,15 @@ impl Plan {
             Some(path) => Some(read_model(path)?),
             None => None,
         };
+        let trained_on = match (&deployed, &model) {
+            (Some((deployed, _)), _) => deployed.trained_on.clone(),
+            (None, Some((_, summary, _))) => summary.trained_on.clone(),
+            (None, None) => None,
+        };
         let config = arguments.config.read()?;
         let problem = match (&deployed, &model) {
             (Some((deployed, _)), _) => deployed.problem.clone(),
-            (None, Some((model, _))) => config.problem_of(&arguments.problem, &model.spec)?,
+            (None, Some((model, ..))) => config.problem_of(&arguments.problem, &model.spec)?,
             (None, None) => config.problem(&arguments.problem)?,
         };
         let task = match &deployed {
@@ -212,9 +227,9 @@ impl Plan {
             (Some((deployed, identity)), ..) => {
                 (deployed.policy, identity, asked.unwrap_or(deployed.horizon))
             }
-            (None, Some(model), ..) => {
+            (None, Some((model, _, bytes)), ..) => {
                 let path = arguments.model.as_deref().unwrap_or(Path::new(""));
-                with_model(path, model, &task, asked)?
+                with_model(path, model, &bytes, &task, asked)?
             }
             (None, None, Some(name), Some(horizon)) => {
                 let untuned =
@@ -245,6 +260,7 @@ impl Plan {
             identity,
             horizon,
             budgets,
+            trained_on,
         })
     }
 }
@@ -288,8 +304,8 @@ fn deployed(path: &Path, arguments: &DecideArgs) -> Result<(Deployed, Identity),
     Ok((deployed, identity))
 }
 
-/// A model, and the bytes of its file: the hash in the journal is that of the very bytes which decide.
-fn read_model(path: &Path) -> Result<(Model, Vec<u8>), Failure> {
+/// A model, its summary, and the bytes of its file: the hash in the journal is that of the very bytes which decide.
+fn read_model(path: &Path) -> Result<(Model, Summary, Vec<u8>), Failure> {
     let bytes = std::fs::read(path).map_err(|error| {
         Failure::file(
             path,
@@ -297,7 +313,7 @@ fn read_model(path: &Path) -> Result<(Model, Vec<u8>), Failure> {
             "models are written by `laau train -o FILE`; check the path and its permissions",
         )
     })?;
-    let (model, _) = laau::net::model_from_bytes(&bytes).map_err(|error| match error {
+    let (model, summary) = laau::net::model_from_bytes(&bytes).map_err(|error| match error {
         laau::net::Error::InvalidFile { field, reason, .. } => laau::net::Error::InvalidFile {
             path: path.to_owned(),
             field,
@@ -305,12 +321,13 @@ fn read_model(path: &Path) -> Result<(Model, Vec<u8>), Failure> {
         },
         other => other,
     })?;
-    Ok((model, bytes))
+    Ok((model, summary, bytes))
 }
 
 fn with_model(
     path: &Path,
-    (model, bytes): (Model, Vec<u8>),
+    model: Model,
+    bytes: &[u8],
     task: &Task,
     asked: Option<usize>,
 ) -> Result<(Arc<dyn Policy>, Identity, usize), Failure> {
@@ -326,7 +343,7 @@ fn with_model(
     }
     let identity = Identity {
         name: "laau".to_owned(),
-        model: Some(digest(&bytes)),
+        model: Some(digest(bytes)),
         parameters: std::collections::BTreeMap::new(),
         guard: None,
     };
@@ -337,6 +354,7 @@ fn with_model(
 
 /// The stream.
 struct Service<W> {
+    intake: Intake,
     journal: Option<Journal>,
     output: W,
     buffer: Vec<u8>,
@@ -368,7 +386,10 @@ impl<W: Write> Service<W> {
                     record.action, decision.action
                 )));
             }
+            // It was decided: there is nothing to refuse.
+            let warning = self.intake.warning(&record.context).unwrap_or_else(Some);
             self.print(&Decision {
+                warning: warning.as_deref(),
                 replayed: true,
                 ..decision
             })?;
@@ -398,11 +419,13 @@ impl<W: Write> Service<W> {
                 Read::TooLong => Err("expected {\"context\":[…]}: the line is too long".to_owned()),
                 Read::Line => parse(&line),
             };
-            match context.and_then(|context| match session.check(&context) {
-                Ok(()) => Ok(context),
-                Err(error) => Err(error.to_string()),
+            let context = context.and_then(|request| self.intake.context(request));
+            match context.and_then(|context| {
+                session.check(&context).map_err(|error| error.to_string())?;
+                let warning = self.intake.warning(&context)?;
+                Ok((context, warning))
             }) {
-                Ok(context) => {
+                Ok((context, warning)) => {
                     let decision = match session.decide(&context) {
                         Ok(decision) => decision,
                         Err(error) => {
@@ -413,7 +436,8 @@ impl<W: Write> Service<W> {
                     if let Some(journal) = &mut self.journal {
                         journal.stage(&context, decision)?;
                     }
-                    self.answer(&decision, true)?;
+                    let warning = warning.as_deref();
+                    self.answer(&Decision { warning, ..decision }, true)?;
                 }
                 Err(error) => {
                     refused += 1;
@@ -430,6 +454,12 @@ impl<W: Write> Service<W> {
             if !more_waits {
                 self.commit()?;
             }
+        }
+        if self.intake.warned > 0 {
+            output::talk(format_args!(
+                "warning: {} contexts were far outside the training range; each was answered with a warning",
+                self.intake.warned
+            ));
         }
         match refused {
             0 => Ok(()),

@@ -78,6 +78,7 @@ impl<'a> Session<'a> {
             remaining: self.run.remaining(),
             fallback: self.fallback.as_deref(),
             guarded: self.agent.guarded(),
+            warning: None,
             replayed: false,
         })
     }

@@ -6,7 +6,7 @@ mod watch;
 use std::path::PathBuf;
 
 use clap::Args;
-use laau::core::GradientCounts;
+use laau::core::{Episodes, GradientCounts, TrainedOn};
 use laau::net::{Checkpoint, Ending, Error, ModelSpec, Summary, Trained, Training};
 use serde::Serialize;
 
@@ -128,7 +128,7 @@ pub(crate) fn run(arguments: &TrainArgs) -> Result<(), Failure> {
             reason,
             hint,
         }) => {
-            let kept = keep_what_was_good(&files, &settings, train.len())?;
+            let kept = keep_what_was_good(&files, &settings, train)?;
             Err(Failure::new(
                 format_args!("training diverged in epoch {epoch}, batch {batch}: {reason}"),
                 format_args!("{hint}; {kept}"),
@@ -140,7 +140,7 @@ pub(crate) fn run(arguments: &TrainArgs) -> Result<(), Failure> {
 }
 
 /// Writes the best model before a run diverged; says where.
-fn keep_what_was_good(files: &Files, settings: &Training, episodes: usize) -> Result<String, Failure> {
+fn keep_what_was_good(files: &Files, settings: &Training, train: &Episodes) -> Result<String, Failure> {
     let last = Checkpoint::load(&files.checkpoint)?;
     if last.epochs_done() == 0 {
         files.remove_checkpoint()?;
@@ -150,7 +150,8 @@ fn keep_what_was_good(files: &Files, settings: &Training, episodes: usize) -> Re
         epochs: last.epochs_done(),
         engine: Some(settings.engine),
         optimiser: Some(settings.optimiser.name().to_owned()),
-        episodes,
+        episodes: train.len(),
+        trained_on: Some(TrainedOn::of(train)),
         ..Summary::untrained(settings.seed)
     };
     for record in last.history() {

@@ -138,7 +138,9 @@ fn malformed_lines_are_answered_and_spend_nothing() {
             &format!("{malformed}expected value at column 13\",\"line\":6}}"),
             &format!("{malformed}number out of range at column 17\",\"line\":7}}"),
             "{\"error\":\"expected a non-negative value for context[0], found -0.5\",\"line\":8}",
-            &format!("{malformed}unknown field `budget`, expected `context` at column 25\",\"line\":9}}"),
+            &format!(
+                "{malformed}unknown field `budget`, expected `context` or `series` at column 25\",\"line\":9}}"
+            ),
             &format!(
                 "{malformed}invalid type: string \\\"0.5\\\", expected a sequence at column 16\",\"line\":10}}"
             ),

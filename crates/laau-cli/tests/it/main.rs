@@ -6,7 +6,10 @@ mod compare;
 mod crash;
 mod data;
 mod decide;
+mod dry_run;
 mod experiment;
+#[cfg(unix)]
+mod fuzz;
 mod guard;
 #[cfg(unix)]
 mod interrupted;
@@ -14,6 +17,7 @@ mod journal;
 mod learning;
 mod model;
 mod problems;
+mod raw;
 mod readme;
 mod refused;
 mod support;

@@ -458,3 +458,24 @@ fn bad_input_of_learning_is_told() {
         .unwrap();
     assert_eq!((output.status.code(), &output.stderr[..]), (Some(141), &b""[..]));
 }
+
+#[test]
+fn a_step_that_would_kill_the_model_is_not_taken_and_nothing_is_written() {
+    let bench = Bench::new();
+    bench.stdout("generate --horizon 5 --episodes 8 -o e.parquet", "");
+    for rate in ["1e308", "1e20"] {
+        let run = bench.run(
+            &format!("learn --episodes e.parquet --learning-rate {rate} -o dead.safetensors"),
+            "",
+        );
+        assert_eq!(run.status, Some(1), "{rate}");
+        assert!(
+            run.stderr.starts_with(
+                "error: nothing was learned in 8 rounds, and nothing was written: the step leads to a weight of "
+            ),
+            "{}",
+            run.stderr
+        );
+        assert!(!bench.path().join("dead.safetensors").exists());
+    }
+}

@@ -290,6 +290,7 @@ fn time(day: i64, minute: usize) -> i64 {
 fn header(file: &Path) -> Result<Layout, Error> {
     let format = Format::Csv {
         header: true,
+        separator: b',',
         quoted: false,
     };
     Ok(Layout {

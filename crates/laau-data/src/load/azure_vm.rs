@@ -91,6 +91,7 @@ impl AzureVm {
             names: COLUMNS.map(str::to_owned).to_vec(),
             format: Format::Csv {
                 header: false,
+                separator: b',',
                 quoted: false,
             },
         };

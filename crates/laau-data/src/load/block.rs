@@ -5,8 +5,8 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use polars::prelude::{
     AnyValue, ChunkApply as _, ChunkCast as _, Column as Series, DataFrame, DataType, Engine, LazyCsvReader,
@@ -15,6 +15,7 @@ use polars::prelude::{
 };
 
 use crate::error::{Cell, Error};
+use crate::load::decoder::{DAMAGED, Panicked, decode};
 use crate::load::footer;
 use crate::load::text::Texts;
 use crate::load::time::seconds;
@@ -63,8 +64,12 @@ pub(crate) struct Layout {
 /// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// Comma separated text, plain or compressed.
-    Csv { header: bool, quoted: bool },
+    /// Separated text, plain or compressed.
+    Csv {
+        header: bool,
+        quoted: bool,
+        separator: u8,
+    },
     /// Parquet.
     Parquet,
 }
@@ -132,7 +137,7 @@ pub(crate) fn read_blocks(
     visit: impl Fn(Block) -> Result<ControlFlow<()>, Error> + Send + Sync + 'static,
 ) -> Result<(), Error> {
     let frame = match layout.format {
-        Format::Csv { header, quoted } => scan_csv(file, layout, wanted, limit, header, quoted),
+        Format::Csv { .. } => scan_csv(file, layout, wanted, limit),
         Format::Parquet => scan_parquet(file, layout, wanted, limit),
     }?;
     let header_rows = match layout.format {
@@ -216,7 +221,8 @@ pub(crate) fn column_names(file: &Path, format: Format) -> Result<Vec<String>, E
     }
     let path = path(file)?;
     let scan = match format {
-        Format::Csv { .. } => LazyCsvReader::new(path)
+        Format::Csv { separator, .. } => LazyCsvReader::new(path)
+            .with_separator(separator)
             .with_has_header(true)
             .with_infer_schema_length(Some(0))
             .with_glob(false)
@@ -249,13 +255,21 @@ pub(crate) fn column_names(file: &Path, format: Format) -> Result<Vec<String>, E
 /// Refuses a header with a name twice. Polars gives the second one another name, with this in it.
 fn check_header(file: &Path, format: Format, names: &[String]) -> Result<(), Error> {
     const RENAMED: &str = "_duplicated_";
-    if !matches!(format, Format::Csv { header: true, .. }) || !names.iter().any(|name| name.contains(RENAMED))
-    {
+    let Format::Csv {
+        header: true,
+        separator,
+        ..
+    } = format
+    else {
+        return Ok(());
+    };
+    if !names.iter().any(|name| name.contains(RENAMED)) {
         return Ok(());
     }
     let path = path(file)?;
     let first_row = decode(|| {
         LazyCsvReader::new(path)
+            .with_separator(separator)
             .with_has_header(false)
             .with_infer_schema_length(Some(0))
             .with_n_rows(Some(1))
@@ -286,49 +300,20 @@ fn check_header(file: &Path, format: Format, names: &[String]) -> Result<(), Err
     Ok(())
 }
 
-/// What is told where polars panics.
-const DAMAGED: &str = "the file is damaged: the decoder gave up";
-
-/// Polars panicked.
-struct Panicked;
-
-/// Decoders that are at work.
-static DECODING: AtomicUsize = AtomicUsize::new(0);
-
-/// Calls polars, whose decoder panics at some damaged files. Its panics become errors, without their text on standard error;
-/// those of everybody else are told as ever.
-fn decode<T>(call: impl FnOnce() -> T) -> Result<T, Panicked> {
-    static HOOK: Once = Once::new();
-    HOOK.call_once(|| {
-        let told = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |panic| {
-            let is_decoder = || {
-                panic
-                    .location()
-                    .is_some_and(|place| place.file().contains("polars"))
-                    || std::thread::current()
-                        .name()
-                        .is_some_and(|name| name.starts_with("async-executor") || name.starts_with("polars"))
-            };
-            if DECODING.load(Ordering::Relaxed) == 0 || !is_decoder() {
-                told(panic);
-            }
-        }));
-    });
-    DECODING.fetch_add(1, Ordering::Relaxed);
-    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(call));
-    DECODING.fetch_sub(1, Ordering::Relaxed);
-    outcome.map_err(|_| Panicked)
-}
-
 fn scan_csv(
     file: &Path,
     layout: &Layout,
     wanted: &[Wanted],
     limit: Option<usize>,
-    header: bool,
-    quoted: bool,
 ) -> Result<LazyFrame, Error> {
+    let (header, quoted, separator) = match layout.format {
+        Format::Csv {
+            header,
+            quoted,
+            separator,
+        } => (header, quoted, separator),
+        Format::Parquet => return scan_parquet(file, layout, wanted, limit),
+    };
     let mut schema = Schema::with_capacity(layout.names.len() + 1);
     for name in layout.names.iter().map(String::as_str).chain([BEYOND]) {
         schema.insert(name.into(), DataType::String);
@@ -338,6 +323,7 @@ fn scan_csv(
     LazyCsvReader::new(path(file)?)
         .with_has_header(header)
         .with_schema(Some(SchemaRef::new(schema)))
+        .with_separator(separator)
         .with_quote_char(quoted.then_some(b'"'))
         .with_truncate_ragged_lines(true)
         .with_raise_if_empty(false)

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `trace` | the [`Trace`] trait and batches of readings |
 //! | `azure_vm`, `vm_table`, `azure_functions`, `table` | the trace formats |
-//! | `block`, `footer`, `text` | one file as blocks of typed columns, decoded by polars |
+//! | `block`, `decoder`, `footer`, `text` | one file as blocks of typed columns, decoded by polars |
 //! | `stream` | several files in order, with the next file read ahead |
 //! | `checked`, `series` | checks of times and values, numbers for the series |
 
@@ -12,6 +12,7 @@ mod azure_functions;
 mod azure_vm;
 pub(crate) mod block;
 pub(crate) mod checked;
+pub(crate) mod decoder;
 mod footer;
 pub(crate) mod series;
 mod stream;

@@ -28,6 +28,13 @@ impl SeriesIndex {
         self.hashes.len()
     }
 
+    /// Every series, in no particular order: its name and its number.
+    pub(crate) fn names(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.numbers
+            .iter()
+            .map(|(name, number)| (&**name, *number as usize))
+    }
+
     /// A hash of a series' name that is the same on every machine.
     pub(crate) fn hash(&self, number: usize) -> u64 {
         self.hashes[number]

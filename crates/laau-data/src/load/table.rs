@@ -1,20 +1,23 @@
 //! Any table with a column for the series, one for the time and one or more for the values.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Cell, Error, invalid};
-use crate::load::block::{Format, Kind, Layout, Wanted, column_names, missing_column};
+use crate::load::block::{Format, Kind, Layout, Wanted, column_names, missing_column, read_blocks};
 use crate::load::stream::{Convert, sort_by_first_time, stream};
+use crate::load::time::stamp;
 use crate::load::trace::{Irregular, Order, Readings, Step, Trace, ValueColumn, expand};
 
 /// Files of a table and the roles of its columns.
 ///
 /// | field | default | purpose |
 /// |---|---|---|
-/// | `paths` | | files or globs: Parquet by the endings `.parquet` and `.pq`, else CSV, plain or gzip |
+/// | `paths` | | files or globs: Parquet by the endings `.parquet` and `.pq`, else CSV, plain or gzip, separated by commas, semicolons or tabs |
 /// | `header` | true | whether CSV files begin with a header; without one, columns are named `1`, `2`, … |
 /// | `series` | `series` | the column that names the series; empty if the table is one series |
 /// | `time` | `time` | the column of times: whole numbers, or ISO 8601, which becomes seconds since 1970 |
@@ -67,6 +70,8 @@ pub struct Table {
     files: Vec<(PathBuf, Layout)>,
     wanted: Vec<Wanted>,
     options: TableOptions,
+    /// Whether times are stamps and not numbers.
+    stamps: bool,
 }
 
 impl Table {
@@ -99,12 +104,48 @@ impl Table {
             }
             files.push((file, layout));
         }
+        let files = sort_by_first_time(files, &wanted, 0)?;
         Ok(Self {
-            files: sort_by_first_time(files, &wanted, 0)?,
+            stamps: has_stamps(&files[0], &options.time)?,
+            files,
             wanted,
             options,
         })
     }
+}
+
+/// Whether the first time of a file is a stamp and not a number.
+fn has_stamps((file, layout): &(PathBuf, Layout), time: &str) -> Result<bool, Error> {
+    let wanted = [(time.to_owned(), Kind::Text)];
+    let found = Arc::new(AtomicBool::new(false));
+    let first = Arc::clone(&found);
+    read_blocks(file, layout, &wanted, Some(1), move |block| {
+        let is_number = block.rows == 0 || block.text(0).get(0).trim().parse::<i64>().is_ok();
+        first.store(!is_number, Ordering::Relaxed);
+        Ok(ControlFlow::Break(()))
+    })?;
+    Ok(found.load(Ordering::Relaxed))
+}
+
+/// A semicolon or a tab, if a first row that was read with commas has more of them.
+fn other_separator(names: &[String]) -> Option<u8> {
+    let count = |separator| {
+        names
+            .iter()
+            .flat_map(|name| name.bytes())
+            .filter(|byte| *byte == separator)
+            .count()
+    };
+    let most = [b';', b'\t']
+        .into_iter()
+        .max_by_key(|separator| count(*separator));
+    most.filter(|separator| count(*separator) >= names.len())
+}
+
+/// Whether a file is Parquet, by its ending.
+pub(crate) fn is_parquet(file: &Path) -> bool {
+    file.extension()
+        .is_some_and(|ending| ending.eq_ignore_ascii_case("parquet") || ending.eq_ignore_ascii_case("pq"))
 }
 
 /// The format of a file, by its ending, and its columns.
@@ -112,15 +153,18 @@ impl Table {
 /// # Errors
 /// A file that cannot be decoded or is empty.
 pub(crate) fn find_layout(file: &Path, header: bool) -> Result<Layout, Error> {
-    let parquet = file
-        .extension()
-        .is_some_and(|ending| ending.eq_ignore_ascii_case("parquet") || ending.eq_ignore_ascii_case("pq"));
-    let format = if parquet {
-        Format::Parquet
-    } else {
-        Format::Csv { header, quoted: true }
+    let parquet = is_parquet(file);
+    let csv = |separator| Format::Csv {
+        header,
+        quoted: true,
+        separator,
     };
+    let mut format = if parquet { Format::Parquet } else { csv(b',') };
     let mut names = column_names(file, format)?;
+    if !parquet && let Some(separator) = other_separator(&names) {
+        format = csv(separator);
+        names = column_names(file, format)?;
+    }
     if !parquet && !header {
         names = (1..=names.len()).map(|number| number.to_string()).collect();
     }
@@ -144,6 +188,44 @@ impl Trace for Table {
                 step,
                 irregular: self.options.irregular,
             },
+        }
+    }
+
+    fn describe(&self) -> Vec<(&'static str, String)> {
+        let TableOptions {
+            series, time, values, ..
+        } = &self.options;
+        let separator = match self.files[0].1.format {
+            Format::Csv { separator: b';', .. } => "semicolon",
+            Format::Csv { separator: b'\t', .. } => "tab",
+            Format::Csv { .. } => "comma",
+            Format::Parquet => "none: Parquet",
+        };
+        let series = if series.is_empty() {
+            "none: one series".to_owned()
+        } else {
+            format!("`{series}`")
+        };
+        let times = if self.stamps {
+            "ISO 8601, as seconds since 1970"
+        } else {
+            "whole numbers"
+        };
+        vec![
+            ("files", self.files.len().to_string()),
+            ("columns", self.files[0].1.names.join(", ")),
+            ("separator", separator.to_owned()),
+            ("series column", series),
+            ("time column", format!("`{time}`, {times}")),
+            ("value columns", format!("`{}`", values.join("`, `"))),
+        ]
+    }
+
+    fn show_time(&self, time: i64) -> String {
+        if self.stamps {
+            stamp(time)
+        } else {
+            time.to_string()
         }
     }
 

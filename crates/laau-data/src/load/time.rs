@@ -36,6 +36,22 @@ pub(crate) fn seconds(text: &str) -> Option<i64> {
     Some(midnight + hour * 3600 + minute * 60 + second - offset(zone)?)
 }
 
+/// The time stamp of seconds since 1970, in UTC.
+pub(crate) fn stamp(seconds: i64) -> String {
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    // Days from 0000-03-01: years begin in March, so that a leap day is the last.
+    let days = days + 719_468;
+    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = (month_from_march + 2) % 12 + 1;
+    let year = era * 400 + year_of_era + i64::from(month <= 2);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
 /// The offset of a zone from UTC, in seconds.
 fn offset(zone: &str) -> Option<i64> {
     let sign = match zone.as_bytes().first() {
@@ -115,6 +131,8 @@ mod tests {
                 for day in 1..=days_in(year, month) {
                     let today = days_since_1970(year, month, day);
                     assert_eq!(today, before + 1, "{year}-{month}-{day}");
+                    let noon = format!("{year}-{month:02}-{day:02}T12:00:05Z");
+                    assert_eq!(stamp(today * 86_400 + 43_205), noon);
                     before = today;
                 }
             }

@@ -19,6 +19,16 @@ pub trait Trace: Send + Sync {
     /// The distance in time between two readings of a series.
     fn step(&self) -> Step;
 
+    /// What was understood of the files, as names and words, for whoever checks that.
+    fn describe(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
+    /// A time as a user writes it.
+    fn show_time(&self, time: i64) -> String {
+        time.to_string()
+    }
+
     /// Visits all readings, batch by batch. The order depends neither on threads nor on the order of the paths, and is the
     /// same in every call.
     ///

@@ -105,6 +105,7 @@ impl VmTable {
             names: COLUMNS.map(str::to_owned).to_vec(),
             format: Format::Csv {
                 header: false,
+                separator: b',',
                 quoted: false,
             },
         };

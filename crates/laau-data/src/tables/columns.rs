@@ -69,7 +69,7 @@ pub fn write_table(path: &Path, columns: Vec<TableColumn>) -> Result<(), Error> 
         .collect();
     let mut frame =
         DataFrame::new_infer_height(columns).map_err(|error| invalid("columns", error.to_string()))?;
-    write_frame(path, Format::Parquet, &mut frame)
+    write_frame(path, Format::Parquet, &mut frame, Vec::new())
 }
 
 #[cfg(test)]

@@ -8,23 +8,35 @@
 //! | `budget`, or `budget_0`, `budget_1`, … | the budgets, the same on every row of an episode |
 //!
 //! Rows are sorted by episode, then by step; all episodes have the same number of steps. Further columns are ignored.
+//!
+//! A Parquet file that is written here carries metadata; CSV has no place for it, and files of other programs need none.
+//!
+//! | metadata | holds |
+//! |---|---|
+//! | `laau.scaling` | how readings became contexts, as JSON, for episodes that were made of readings |
+//! | `laau.digest` | SHA-256 of the file, which is checked before anything is decoded |
 
 use std::path::{Path, PathBuf};
 
-use laau_core::Episodes;
-use polars::prelude::{Column, DataFrame, PolarsError};
+use laau_core::{Episodes, Scaling};
+use polars::prelude::{Column, DataFrame, ParquetReader, PolarsError, SerReader as _};
 
-use super::{io, unwritable, write_frame};
+use super::{io, seal, unwritable, write_frame};
 use crate::error::{Cell, Error, invalid};
 use crate::load::block::{Block, Format, Kind, Wanted, fold_blocks, missing_column};
-use crate::load::table::find_layout;
+use crate::load::decoder::{DAMAGED, Panicked, decode};
+use crate::load::table::{find_layout, is_parquet};
 
 /// Reads an episodes table: Parquet by the endings `.parquet` and `.pq`, else CSV, plain or gzip.
 ///
 /// # Errors
-/// A file that cannot be read, a missing column, a bad cell, missing steps, differing budgets, rows out of order.
+/// A file that cannot be read or that does not match its digest, a missing column, a bad cell, missing steps,
+/// differing budgets, rows out of order.
 pub fn read_episodes(path: &Path) -> Result<Episodes, Error> {
     std::fs::metadata(path).map_err(|source| io(path, source))?;
+    if is_parquet(path) {
+        seal::check(path)?;
+    }
     let layout = find_layout(path, true)?;
     let contexts = numbered(path, "context", &layout.names)?;
     let budgets = numbered(path, "budget", &layout.names)?;
@@ -47,7 +59,12 @@ pub fn read_episodes(path: &Path) -> Result<Episodes, Error> {
         budget_names: budgets,
         ..Reader::default()
     };
-    fold_blocks(path, &layout, &wanted, reader, |reader, block| reader.add(&block))?.finish()
+    let episodes =
+        fold_blocks(path, &layout, &wanted, reader, |reader, block| reader.add(&block))?.finish()?;
+    match layout.format {
+        Format::Parquet => with_scaling(path, episodes),
+        Format::Csv { .. } => Ok(episodes),
+    }
 }
 
 /// Writes an episodes table: Parquet by the endings `.parquet` and `.pq`, CSV by `.csv`. The file appears complete or not
@@ -61,6 +78,7 @@ pub fn write_episodes(path: &Path, episodes: &Episodes) -> Result<(), Error> {
         "parquet" | "pq" => Format::Parquet,
         "csv" => Format::Csv {
             header: true,
+            separator: b',',
             quoted: true,
         },
         _ => {
@@ -74,7 +92,44 @@ pub fn write_episodes(path: &Path, episodes: &Episodes) -> Result<(), Error> {
         }
     };
     let mut frame = frame(episodes).map_err(|error| unwritable(path, &error))?;
-    write_frame(path, format, &mut frame)
+    let mut metadata = Vec::new();
+    if let Some(scaling) = episodes.scaling() {
+        let text = serde_json::to_string(scaling).map_err(|error| invalid("scaling", error.to_string()))?;
+        metadata.push((SCALING.to_owned(), text));
+    }
+    metadata.push((seal::NAME.to_owned(), seal::PLACEHOLDER.to_owned()));
+    write_frame(path, format, &mut frame, metadata)
+}
+
+/// The name of the scaling in the metadata.
+const SCALING: &str = "laau.scaling";
+
+/// The episodes of a Parquet file with what it says of their contexts.
+fn with_scaling(path: &Path, episodes: Episodes) -> Result<Episodes, Error> {
+    let broken = |reason: String| Error::Unreadable {
+        file: path.to_path_buf(),
+        rows: 0,
+        reason,
+    };
+    let file = std::fs::File::open(path).map_err(|source| io(path, source))?;
+    let metadata = decode(|| {
+        let mut reader = ParquetReader::new(file);
+        reader
+            .get_metadata()
+            .map(|found| found.key_value_metadata().clone())
+    })
+    .map_err(|Panicked| broken(DAMAGED.to_owned()))?
+    .map_err(|error| broken(error.to_string()))?;
+    let mut entries = metadata.into_iter().flatten();
+    let Some(text) = entries
+        .find(|entry| entry.key == SCALING)
+        .and_then(|entry| entry.value)
+    else {
+        return Ok(episodes);
+    };
+    let scaling: Scaling =
+        serde_json::from_str(&text).map_err(|error| broken(format!("{SCALING}: {error}")))?;
+    Ok(episodes.with_scaling(scaling)?)
 }
 
 fn frame(episodes: &Episodes) -> Result<DataFrame, PolarsError> {

@@ -1,8 +1,11 @@
 //! Episodes of consecutive readings of one series.
 
+use laau_core::Scaling;
+
 use super::normaliser::Normaliser;
 use super::options::EpisodeOptions;
-use super::select::{CANDIDATES, Pool, assign};
+use super::periods::Periods;
+use super::select::{Assignment, CANDIDATES, Pool, assign};
 use crate::error::Error;
 use crate::load::checked::{CheckedTrace, Reading, TraceCounts};
 use crate::load::series::mix;
@@ -22,8 +25,11 @@ pub(crate) struct Made {
     /// Readings that are in none of them.
     pub(crate) unused: u64,
     pub(crate) floored: u64,
+    pub(crate) scaling: Scaling,
     /// Series of each set.
     pub(crate) series: [u64; 3],
+    pub(crate) periods: Periods,
+    pub(crate) step: Option<i64>,
     /// Number of passes over the trace.
     pub(crate) passes: u32,
 }
@@ -40,14 +46,23 @@ pub(crate) fn consecutive(trace: &dyn Trace, options: &EpisodeOptions) -> Result
     let mut pool = Pool::new(options.split.total().saturating_mul(OVERSAMPLING), size);
     let mut checked = CheckedTrace::new(trace, options.normalisation, options.out_of_range)?;
     let mut scale = Normaliser::new(&checked.columns, options.normalisation, options.floor);
-    let mut cutter = Cutter::new(options, width);
+    let periods = Periods::find(trace, options)?;
+    let mut cutter = Cutter::new(options, width, periods);
     read_windows(&mut checked, &mut cutter, options.seed, |reading, window| {
-        scale.learn(reading.series, reading.values);
+        // What comes after the training must not be known to it.
+        if periods.of(reading.time) == Some(0) {
+            scale.learn(reading.series, reading.values);
+        }
         if let Some((priority, start, window)) = window {
             pool.offer(priority, reading.series, start, window);
         }
     })?;
-    let sets = assign(&checked.index, &cutter.counts, options.split, options.seed)?;
+    for (series, counts) in cutter.counts.iter_mut().enumerate() {
+        if !scale.knows(series) {
+            *counts = [0; 3];
+        }
+    }
+    let sets = assign(&checked.index, &cutter.counts, periods, options)?;
 
     let complete = pool.is_complete();
     let (candidates, kept) = pool.into_sorted();
@@ -64,23 +79,26 @@ pub(crate) fn consecutive(trace: &dyn Trace, options: &EpisodeOptions) -> Result
     };
     let mut full = false;
     for candidate in &candidates {
-        if let Some(set) = sets[candidate.series] {
-            full = take(usize::from(set), candidate.series, kept.of(candidate), &mut scale);
+        if let Some(set) = sets.set(candidate.series, candidate.position) {
+            full = take(set, candidate.series, kept.of(candidate), &mut scale);
         }
     }
     let passes = if full || complete { 1 } else { 2 };
     if passes == 2 {
         drop((candidates, kept));
-        contexts = second_pass(trace, options, &sets, &mut scale)?;
+        contexts = second_pass(trace, options, &sets, periods, &mut scale)?;
     }
     Ok(Made {
         contexts,
         counts: checked.counts,
-        available: cutter.counts.iter().map(|count| *count as u64).sum(),
+        available: cutter.counts.iter().flatten().map(|count| *count as u64).sum(),
         unused: checked.counts.readings - cutter.covered,
         floored: scale.floored,
-        series: series_per_set(&sets),
-        passes,
+        scaling: scale.scaling(&checked.index, options.out_of_range),
+        series: sets.series_per_set(&cutter.counts),
+        passes: passes + u32::from(periods.0.is_some()),
+        periods,
+        step: checked.step(),
     })
 }
 
@@ -88,7 +106,8 @@ pub(crate) fn consecutive(trace: &dyn Trace, options: &EpisodeOptions) -> Result
 fn second_pass(
     trace: &dyn Trace,
     options: &EpisodeOptions,
-    sets: &[Option<u8>],
+    sets: &Assignment,
+    periods: Periods,
     scale: &mut Normaliser,
 ) -> Result<[Vec<f64>; 3], Error> {
     let width = trace.values().len();
@@ -97,10 +116,12 @@ fn second_pass(
         .sizes()
         .map(|size| Pool::new(size, options.horizon * width));
     let mut checked = CheckedTrace::new(trace, options.normalisation, options.out_of_range)?;
-    let mut cutter = Cutter::new(options, width);
+    let mut cutter = Cutter::new(options, width, periods);
     read_windows(&mut checked, &mut cutter, options.seed, |reading, window| {
-        if let (Some((priority, start, window)), Some(Some(set))) = (window, sets.get(reading.series)) {
-            pools[usize::from(*set)].offer(priority, reading.series, start, window);
+        if let Some((priority, start, window)) = window
+            && let Some(set) = sets.set(reading.series, start)
+        {
+            pools[set].offer(priority, reading.series, start, window);
         }
     })?;
     scale.floored = 0;
@@ -136,15 +157,6 @@ fn read_windows(
     })
 }
 
-/// Number of series in each set.
-pub(crate) fn series_per_set(sets: &[Option<u8>]) -> [u64; 3] {
-    let mut series = [0; 3];
-    for set in sets.iter().flatten() {
-        series[usize::from(*set)] += 1;
-    }
-    series
-}
-
 /// Cuts series into windows, with one unfinished window per series in memory.
 #[derive(Debug)]
 struct Cutter {
@@ -153,8 +165,9 @@ struct Cutter {
     width: usize,
     partial: Vec<Partial>,
     window: Vec<f64>,
-    /// Windows of every series.
-    counts: Vec<usize>,
+    periods: Periods,
+    /// Windows of every series, by period.
+    counts: Vec<[usize; 3]>,
     /// Readings that are in some window.
     covered: u64,
 }
@@ -169,16 +182,19 @@ struct Partial {
     skip: usize,
     /// Readings at the front that were already in the last window.
     shared: usize,
+    /// The period of its readings: no window is in two.
+    period: Option<usize>,
 }
 
 impl Cutter {
-    fn new(options: &EpisodeOptions, width: usize) -> Self {
+    fn new(options: &EpisodeOptions, width: usize, periods: Periods) -> Self {
         Self {
             horizon: options.horizon,
             stride: options.stride(),
             width,
             partial: Vec::new(),
             window: Vec::new(),
+            periods,
             counts: Vec::new(),
             covered: 0,
         }
@@ -188,13 +204,16 @@ impl Cutter {
     fn push(&mut self, reading: &Reading<'_>) -> Option<(i64, &[f64])> {
         if reading.series == self.partial.len() {
             self.partial.push(Partial::default());
-            self.counts.push(0);
+            self.counts.push([0; 3]);
         }
         let partial = &mut self.partial[reading.series];
-        if !reading.follows {
+        let period = self.periods.of(reading.time);
+        if !reading.follows || period != partial.period {
             partial.values.clear();
             (partial.skip, partial.shared) = (0, 0);
+            partial.period = period;
         }
+        let period = period?;
         if partial.skip > 0 {
             partial.skip -= 1;
             return None;
@@ -209,7 +228,7 @@ impl Cutter {
         }
         self.window.clone_from(&partial.values);
         let start = partial.start;
-        self.counts[reading.series] += 1;
+        self.counts[reading.series][period] += 1;
         self.covered += (self.horizon - partial.shared) as u64;
         let moved = self.stride.min(self.horizon);
         partial.values.drain(..moved * self.width);

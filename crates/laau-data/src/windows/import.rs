@@ -1,5 +1,7 @@
 //! The import of a trace.
 
+use std::sync::Arc;
+
 use laau_core::{Episodes, Sets};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -14,7 +16,7 @@ use crate::load::trace::Trace;
 /// The episodes of a trace.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Imported {
-    /// The episodes; no series is in two of the sets.
+    /// The episodes; no series, or no time, is in two of the sets, as the split says.
     pub sets: Sets,
     /// Counts of readings and series read, used and dropped.
     pub report: ImportReport,
@@ -34,11 +36,15 @@ pub struct ImportReport {
     pub floored: u64,
     /// Series of train, validation and test.
     pub series: [u64; 3],
+    /// In a split by time, the period of train, validation and test: from the first to before the second time.
+    pub periods: Option<[(i64, i64); 3]>,
+    /// Distance in time of two readings of a series.
+    pub step: Option<i64>,
     /// Number of passes over the trace.
     pub passes: u32,
 }
 
-/// Makes the episodes of a split from a trace: no series is in two sets, and the order is seeded.
+/// Makes the episodes of a split from a trace: the sets are apart as [`crate::SplitBy`] says, and the order is seeded.
 ///
 /// Memory grows with the number of series (their names, and for each one unfinished window) and the number of episodes
 /// in the split, not with the length of the trace. The same seed gives the same episodes, independent of the number of
@@ -58,12 +64,16 @@ pub fn import(trace: &dyn Trace, options: &EpisodeOptions) -> Result<Imported, E
         available,
         unused,
         floored,
+        scaling,
         series,
+        periods,
+        step,
         passes,
     } = match options.construction {
         Construction::Consecutive => consecutive(trace, options)?,
         Construction::Interleaved => interleaved(trace, options)?,
     };
+    let scaling = Arc::new(scaling);
     let wanted = options.split.sizes();
     let mut sets = Vec::with_capacity(3);
     for (set, contexts) in contexts.into_iter().enumerate() {
@@ -85,13 +95,8 @@ pub fn import(trace: &dyn Trace, options: &EpisodeOptions) -> Result<Imported, E
             options.seed,
             set as u64,
         );
-        sets.push(Episodes::new(
-            options.horizon,
-            width,
-            options.budgets.len(),
-            contexts,
-            budgets,
-        )?);
+        let episodes = Episodes::new(options.horizon, width, options.budgets.len(), contexts, budgets)?;
+        sets.push(episodes.with_scaling(Arc::clone(&scaling))?);
     }
     let [train, validation, test] = <[Episodes; 3]>::try_from(sets).unwrap_or_else(|_| unreachable!());
     Ok(Imported {
@@ -106,6 +111,8 @@ pub fn import(trace: &dyn Trace, options: &EpisodeOptions) -> Result<Imported, E
             unused,
             floored,
             series,
+            periods: periods.0,
+            step,
             passes,
         },
     })

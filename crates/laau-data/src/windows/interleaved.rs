@@ -1,9 +1,10 @@
 //! Episodes in which each step reads a different series: jobs that arrive at one server.
 
-use super::consecutive::{Made, series_per_set};
+use super::consecutive::Made;
 use super::normaliser::Normaliser;
 use super::options::{EpisodeOptions, Split};
-use super::select::{CANDIDATES, Pool, TIMES, assign};
+use super::periods::Periods;
+use super::select::{Assignment, CANDIDATES, Pool, TIMES, assign};
 use crate::error::{Cell, Error, invalid};
 use crate::load::checked::CheckedTrace;
 use crate::load::series::{SeriesIndex, mix};
@@ -13,21 +14,30 @@ use crate::load::trace::{Order, Trace};
 ///
 /// Two passes: the first counts readings and deals the series to the sets, the second lines up.
 pub(crate) fn interleaved(trace: &dyn Trace, options: &EpisodeOptions) -> Result<Made, Error> {
+    let periods = Periods::find(trace, options)?;
     let mut first = CheckedTrace::new(trace, options.normalisation, options.out_of_range)?;
     let mut scale = Normaliser::new(&first.columns, options.normalisation, options.floor);
     let mut counts = Vec::new();
     first.read(Order::Series, |reading| {
         if reading.series == counts.len() {
-            counts.push(0);
+            counts.push([0; 3]);
         }
-        counts[reading.series] += 1;
-        scale.learn(reading.series, reading.values);
+        let period = periods.of(reading.time);
+        // What comes after the training must not be known to it.
+        if period == Some(0) {
+            scale.learn(reading.series, reading.values);
+        }
+        if let Some(period) = period
+            && scale.knows(reading.series)
+        {
+            counts[reading.series][period] += 1;
+        }
         Ok(())
     })?;
-    let sets = deal(&first.index, &counts, options)?;
+    let sets = deal(&first.index, &counts, periods, options)?;
 
     // series are known by number; the second pass may meet them in another order
-    let mut set_of = std::collections::HashMap::new();
+    let mut number_of = std::collections::HashMap::new();
     let mut lines: Vec<Line> = (0..3).map(|set| Line::new(set, options, trace)).collect();
     let mut second = CheckedTrace::new(trace, options.normalisation, options.out_of_range)?;
     let mut first_index = first.index;
@@ -46,12 +56,11 @@ pub(crate) fn interleaved(trace: &dyn Trace, options: &EpisodeOptions) -> Result
             lines.iter_mut().for_each(Line::flush);
             now = reading.time;
         }
-        let (series, set) = *set_of.entry(reading.series).or_insert_with(|| {
-            let series = first_index.number(reading.run.series);
-            (series, sets.get(series).copied().flatten())
-        });
-        if let Some(set) = set {
-            let line = &mut lines[usize::from(set)];
+        let series = *number_of
+            .entry(reading.series)
+            .or_insert_with(|| first_index.number(reading.run.series));
+        if let Some(set) = sets.set(series, reading.time) {
+            let line = &mut lines[set];
             let start = line.values.len();
             scale.append(series, reading.values, &mut line.values);
             line.waiting.push((
@@ -85,20 +94,32 @@ pub(crate) fn interleaved(trace: &dyn Trace, options: &EpisodeOptions) -> Result
         available,
         unused: second.counts.readings - used,
         floored: scale.floored,
-        series: series_per_set(&sets),
-        passes: 2,
+        scaling: scale.scaling(&first_index, options.out_of_range),
+        series: sets.series_per_set(&counts),
+        passes: 2 + u32::from(periods.0.is_some()),
+        periods,
+        step: second.step(),
     })
 }
 
 /// Deals the series by their readings.
-fn deal(index: &SeriesIndex, counts: &[usize], options: &EpisodeOptions) -> Result<Vec<Option<u8>>, Error> {
+fn deal(
+    index: &SeriesIndex,
+    counts: &[[usize; 3]],
+    periods: Periods,
+    options: &EpisodeOptions,
+) -> Result<Assignment, Error> {
     let horizon = options.horizon;
     let readings = Split {
         train: options.split.train.saturating_mul(horizon),
         validation: options.split.validation.saturating_mul(horizon),
         test: options.split.test.saturating_mul(horizon),
     };
-    let sets = assign(index, counts, readings, options.seed).map_err(|error| match error {
+    let by_readings = EpisodeOptions {
+        split: readings,
+        ..options.clone()
+    };
+    let sets = assign(index, counts, periods, &by_readings).map_err(|error| match error {
         Error::TooShort {
             set,
             wanted,
@@ -116,7 +137,7 @@ fn deal(index: &SeriesIndex, counts: &[usize], options: &EpisodeOptions) -> Resu
         },
         other => other,
     })?;
-    let series = series_per_set(&sets);
+    let series = sets.series_per_set(counts);
     match (0..3).find(|&set| options.split.sizes()[set] > 0 && series[set] < 2) {
         Some(set) if horizon > 1 => Err(invalid(
             "construction",

@@ -1,6 +1,9 @@
 //! Readings to contexts.
 
-use super::options::Normalisation;
+use laau_core::{Affine, Constants, ScaledColumn, Scaling};
+
+use super::options::{Normalisation, OutOfRange};
+use crate::load::series::SeriesIndex;
 use crate::load::trace::ValueColumn;
 
 /// Maps readings to contexts, given the least and greatest value of every series.
@@ -8,7 +11,7 @@ use crate::load::trace::ValueColumn;
 pub(crate) struct Normaliser {
     normalisation: Normalisation,
     floor: f64,
-    fixed: Vec<bool>,
+    columns: Vec<ValueColumn>,
     ranges: Vec<(f64, f64)>,
     /// Contexts that were raised to the floor.
     pub(crate) floored: u64,
@@ -19,7 +22,7 @@ impl Normaliser {
         Self {
             normalisation,
             floor,
-            fixed: columns.iter().map(|column| column.fixed).collect(),
+            columns: columns.to_vec(),
             ranges: Vec::new(),
             floored: 0,
         }
@@ -27,10 +30,7 @@ impl Normaliser {
 
     /// Whether the normalisation needs a pass over all readings first.
     pub(crate) fn learns(&self) -> bool {
-        matches!(
-            self.normalisation,
-            Normalisation::SeriesMax | Normalisation::MinMax
-        )
+        self.normalisation.is_per_series()
     }
 
     /// Updates the range of a series, if the normalisation uses it.
@@ -38,7 +38,7 @@ impl Normaliser {
         if !self.learns() {
             return;
         }
-        let width = self.fixed.len();
+        let width = self.columns.len();
         if self.ranges.len() < (series + 1) * width {
             self.ranges
                 .resize((series + 1) * width, (f64::INFINITY, f64::NEG_INFINITY));
@@ -48,26 +48,60 @@ impl Normaliser {
         }
     }
 
+    /// Whether readings of a series can become contexts.
+    pub(crate) fn knows(&self, series: usize) -> bool {
+        let range = self.ranges.get(series * self.columns.len());
+        !self.learns() || range.is_some_and(|range| range.0.is_finite())
+    }
+
     /// Appends the context of a reading.
     pub(crate) fn append(&mut self, series: usize, values: &[f64], out: &mut Vec<f64>) {
-        let width = self.fixed.len();
         for (column, &value) in values.iter().enumerate() {
-            let range = self
-                .ranges
-                .get(series * width + column)
-                .copied()
-                .unwrap_or_default();
-            let context = if self.fixed[column] {
-                value
-            } else {
-                self.normalisation.apply(value, range)
-            };
-            if context < self.floor && !self.fixed[column] {
+            let context = self.constants(series, column).apply(value);
+            if context < self.floor && !self.columns[column].fixed {
                 self.floored += 1;
                 out.push(self.floor);
             } else {
                 out.push(context);
             }
+        }
+    }
+
+    fn constants(&self, series: usize, column: usize) -> Affine {
+        if self.columns[column].fixed {
+            return Affine::IDENTITY;
+        }
+        let range = self.ranges.get(series * self.columns.len() + column);
+        self.normalisation.constants(range.copied().unwrap_or_default())
+    }
+
+    /// What was done to the readings, for whoever does it again.
+    pub(crate) fn scaling(&self, index: &SeriesIndex, out_of_range: OutOfRange) -> Scaling {
+        let (least, greatest) = self.normalisation.range();
+        let clamps = out_of_range == OutOfRange::Clamp;
+        let column = |column: &ValueColumn| ScaledColumn {
+            least: Some(least).filter(|v| clamps && !column.fixed && v.is_finite()),
+            greatest: Some(greatest).filter(|v| clamps && !column.fixed && v.is_finite()),
+            floor: (!column.fixed).then_some(self.floor),
+            ..ScaledColumn::new(&column.name)
+        };
+        let constants = |series| {
+            let columns = 0..self.columns.len();
+            columns.map(|column| self.constants(series, column)).collect()
+        };
+        Scaling {
+            kind: self.normalisation.name().to_owned(),
+            columns: self.columns.iter().map(column).collect(),
+            constants: if self.learns() {
+                let names = index.names().filter(|(_, series)| self.knows(*series));
+                Constants::PerSeries(
+                    names
+                        .map(|(name, series)| (name.to_owned(), constants(series)))
+                        .collect(),
+                )
+            } else {
+                Constants::Shared(constants(0))
+            },
         }
     }
 }

@@ -1,7 +1,9 @@
 //! Options for making episodes from a trace.
 
+use laau_core::Affine;
 use serde::{Deserialize, Serialize};
 
+use super::periods::{Gap, SplitBy};
 use crate::error::{Error, invalid};
 
 /// Options for making episodes from a trace. The defaults are the paper's.
@@ -16,6 +18,8 @@ use crate::error::{Error, invalid};
 /// | `floor` | 0 | least context; smaller ones are raised to it, and counted | ≥ 0 |
 /// | `budgets` | [(10, 15)] | per resource: a budget is drawn from U[lo·N, hi·N] | 0 ≤ lo ≤ hi |
 /// | `split` | 5000, 1000, 2000 | episodes for training, validation, test | not all 0 |
+/// | `split_by` | series | what keeps the sets apart: series, time or both | |
+/// | `gap` | 0 steps | what is left out between two sets of a split by time | |
 /// | `seed` | 0 | of every draw | |
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
@@ -36,6 +40,10 @@ pub struct EpisodeOptions {
     pub budgets: Vec<(f64, f64)>,
     /// Number of episodes in each set.
     pub split: Split,
+    /// What keeps the sets apart.
+    pub split_by: SplitBy,
+    /// What is left out between two sets of a split by time.
+    pub gap: Gap,
     /// The seed.
     pub seed: u64,
 }
@@ -51,6 +59,8 @@ impl Default for EpisodeOptions {
             floor: 0.0,
             budgets: vec![(10.0, 15.0)],
             split: Split::default(),
+            split_by: SplitBy::default(),
+            gap: Gap::Steps(0),
             seed: 0,
         }
     }
@@ -90,6 +100,12 @@ impl EpisodeOptions {
                     format!("expected 0 ≤ lo ≤ hi, found lo = {low}, hi = {high}"),
                 );
             }
+        }
+        if self.split_by == SplitBy::Series && self.gap != Gap::Steps(0) {
+            return refuse(
+                "gap",
+                "expected a split by time or both: sets of series have no gap".to_owned(),
+            );
         }
         if self.split.total() == 0 {
             return refuse("split", "expected at least one episode".to_owned());
@@ -135,14 +151,29 @@ impl Normalisation {
         }
     }
 
-    /// A context from a reading and the least and greatest readings of its series.
-    pub(crate) fn apply(self, value: f64, (least, greatest): (f64, f64)) -> f64 {
+    /// What makes a context of a reading, given the least and greatest readings of its series.
+    pub(crate) fn constants(self, (least, greatest): (f64, f64)) -> Affine {
+        let (offset, scale) = match self {
+            Self::Percent => (0.0, 100.0),
+            Self::SeriesMax => (0.0, greatest.max(0.0)),
+            Self::MinMax => (least, (greatest - least).max(0.0)),
+            Self::None => (0.0, 1.0),
+        };
+        Affine { offset, scale }
+    }
+
+    /// Whether the constants are those of a series.
+    pub(crate) fn is_per_series(self) -> bool {
+        matches!(self, Self::SeriesMax | Self::MinMax)
+    }
+
+    /// Its name on the command line.
+    pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Percent => value / 100.0,
-            Self::SeriesMax if greatest > 0.0 => value / greatest,
-            Self::MinMax if greatest > least => (value - least) / (greatest - least),
-            Self::SeriesMax | Self::MinMax => 0.0,
-            Self::None => value,
+            Self::Percent => "percent",
+            Self::SeriesMax => "series-max",
+            Self::MinMax => "min-max",
+            Self::None => "none",
         }
     }
 }
@@ -272,12 +303,13 @@ mod tests {
 
     #[test]
     fn readings_become_contexts_by_the_normalisation() {
+        let context = |kind: Normalisation, reading: f64, series| kind.constants(series).apply(reading);
         let series = (2.0, 8.0);
-        assert_eq!(Normalisation::Percent.apply(50.0, series), 0.5);
-        assert_eq!(Normalisation::SeriesMax.apply(4.0, series), 0.5);
-        assert_eq!(Normalisation::MinMax.apply(5.0, series), 0.5);
-        assert_eq!(Normalisation::None.apply(-5.0, series), -5.0);
-        assert_eq!(Normalisation::SeriesMax.apply(0.0, (0.0, 0.0)), 0.0);
-        assert_eq!(Normalisation::MinMax.apply(3.0, (3.0, 3.0)), 0.0);
+        assert_eq!(context(Normalisation::Percent, 50.0, series), 0.5);
+        assert_eq!(context(Normalisation::SeriesMax, 4.0, series), 0.5);
+        assert_eq!(context(Normalisation::MinMax, 5.0, series), 0.5);
+        assert_eq!(context(Normalisation::None, -5.0, series), -5.0);
+        assert_eq!(context(Normalisation::SeriesMax, 0.0, (0.0, 0.0)), 0.0);
+        assert_eq!(context(Normalisation::MinMax, 3.0, (3.0, 3.0)), 0.0);
     }
 }

@@ -2,7 +2,8 @@
 
 use std::collections::BinaryHeap;
 
-use super::options::Split;
+use super::options::{EpisodeOptions, Split};
+use super::periods::{Periods, SplitBy};
 use crate::error::Error;
 use crate::load::series::{SeriesIndex, mix};
 
@@ -92,7 +93,51 @@ impl Kept {
     }
 }
 
-/// Gives every series to one set, such that each set gets its share of the candidates; `None` for a series without any.
+/// Which set a reading belongs to.
+#[derive(Debug)]
+pub(crate) struct Assignment {
+    owners: Vec<Owner>,
+    periods: Periods,
+}
+
+/// Who may have the readings of a series.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    Nobody,
+    /// One set.
+    Set(usize),
+    /// The set in whose period they are.
+    Any,
+}
+
+impl Assignment {
+    /// The set of a reading.
+    pub(crate) fn set(&self, series: usize, time: i64) -> Option<usize> {
+        let period = self.periods.of(time)?;
+        match *self.owners.get(series)? {
+            Owner::Nobody => None,
+            Owner::Any => Some(period),
+            Owner::Set(set) => (self.periods.0.is_none() || set == period).then_some(set),
+        }
+    }
+
+    /// Number of series in each set.
+    pub(crate) fn series_per_set(&self, counts: &[[usize; 3]]) -> [u64; 3] {
+        let of = |set| {
+            let owners = self.owners.iter().zip(counts);
+            let has = owners.filter(|(owner, counts)| match owner {
+                Owner::Nobody => false,
+                Owner::Set(own) => *own == set,
+                Owner::Any => counts[set] > 0,
+            });
+            has.count() as u64
+        };
+        [of(0), of(1), of(2)]
+    }
+}
+
+/// Gives every series to one set, such that each set gets its share of the candidates, which are counted by series and
+/// period; a series without any goes to nobody. In a split by time alone, every set has every series.
 ///
 /// Series are taken in a seeded order, and each goes to the set that is furthest from its size. Should a set fall short
 /// that way, series are taken in order of their size, greatest first, which fills the sets more evenly.
@@ -101,27 +146,50 @@ impl Kept {
 /// [`Error::TooShort`] when a set cannot be filled.
 pub(crate) fn assign(
     index: &SeriesIndex,
-    counts: &[usize],
-    split: Split,
-    seed: u64,
-) -> Result<Vec<Option<u8>>, Error> {
-    let mut order: Vec<usize> = (0..index.len()).filter(|&series| counts[series] > 0).collect();
-    order.sort_by_cached_key(|&series| (mix(&[seed, SERIES, index.hash(series)]), series));
-    let first = deal(&order, counts, split);
-    if first.shortage(split).is_none() {
-        return Ok(first.sets);
+    counts: &[[usize; 3]],
+    periods: Periods,
+    options: &EpisodeOptions,
+) -> Result<Assignment, Error> {
+    let EpisodeOptions {
+        split,
+        seed,
+        split_by,
+        ..
+    } = *options;
+    let size = |series: usize| counts[series].iter().sum::<usize>();
+    if split_by == SplitBy::Time {
+        let owner = |series| {
+            if size(series) > 0 {
+                Owner::Any
+            } else {
+                Owner::Nobody
+            }
+        };
+        let owners = (0..counts.len()).map(owner).collect();
+        return Ok(Assignment { owners, periods });
     }
-    order.sort_by_key(|&series| std::cmp::Reverse(counts[series]));
-    let second = deal(&order, counts, split);
+    // With one period, its candidates are for whichever set gets the series.
+    let counts: Vec<[usize; 3]> = match periods.0 {
+        None => counts.iter().map(|counts| [counts[0]; 3]).collect(),
+        Some(_) => counts.to_vec(),
+    };
+    let mut order: Vec<usize> = (0..index.len()).filter(|&series| size(series) > 0).collect();
+    order.sort_by_cached_key(|&series| (mix(&[seed, SERIES, index.hash(series)]), series));
+    let first = deal(&order, &counts, split);
+    if first.shortage(split).is_none() {
+        return Ok(first.assignment(periods));
+    }
+    order.sort_by_key(|&series| std::cmp::Reverse(size(series)));
+    let second = deal(&order, &counts, split);
     let Some(set) = second.shortage(split) else {
-        return Ok(second.sets);
+        return Ok(second.assignment(periods));
     };
     Err(Error::TooShort {
         set: Split::NAMES[set],
         wanted: split.sizes()[set],
         available: second.candidates[set],
         series: second.series[set],
-        all_available: counts.iter().sum(),
+        all_available: (0..counts.len()).map(size).sum(),
         all_series: index.len(),
     })
 }
@@ -134,7 +202,7 @@ pub(crate) const CANDIDATES: u64 = 2;
 pub(crate) const TIMES: u64 = 3;
 
 struct Deal {
-    sets: Vec<Option<u8>>,
+    owners: Vec<Owner>,
     candidates: [usize; 3],
     series: [usize; 3],
 }
@@ -143,28 +211,32 @@ impl Deal {
     fn shortage(&self, split: Split) -> Option<usize> {
         (0..3).find(|&set| self.candidates[set] < split.sizes()[set])
     }
+
+    fn assignment(self, periods: Periods) -> Assignment {
+        Assignment {
+            owners: self.owners,
+            periods,
+        }
+    }
 }
 
-fn deal(order: &[usize], counts: &[usize], split: Split) -> Deal {
+fn deal(order: &[usize], counts: &[[usize; 3]], split: Split) -> Deal {
     let sizes = split.sizes();
     let mut deal = Deal {
-        sets: vec![None; counts.len()],
+        owners: vec![Owner::Nobody; counts.len()],
         candidates: [0; 3],
         series: [0; 3],
     };
     for &series in order {
         // the set with the least candidates / size, compared without division
-        let set = (0..3u8)
-            .filter(|&set| sizes[usize::from(set)] > 0)
-            .min_by(|&a, &b| {
-                let (a, b) = (usize::from(a), usize::from(b));
-                let left = deal.candidates[a] as u128 * sizes[b] as u128;
-                left.cmp(&(deal.candidates[b] as u128 * sizes[a] as u128))
-            });
+        let set = (0..3).filter(|&set| sizes[set] > 0).min_by(|&a, &b| {
+            let left = deal.candidates[a] as u128 * sizes[b] as u128;
+            left.cmp(&(deal.candidates[b] as u128 * sizes[a] as u128))
+        });
         if let Some(set) = set {
-            deal.sets[series] = Some(set);
-            deal.candidates[usize::from(set)] += counts[series];
-            deal.series[usize::from(set)] += 1;
+            deal.owners[series] = Owner::Set(set);
+            deal.candidates[set] += counts[series][set];
+            deal.series[set] += 1;
         }
     }
     deal
@@ -197,6 +269,20 @@ mod tests {
         assert_eq!(best(&offers.iter().rev().copied().collect::<Vec<_>>()), expected);
     }
 
+    fn by_series(
+        index: &SeriesIndex,
+        counts: &[[usize; 3]],
+        split: Split,
+        seed: u64,
+    ) -> Result<Assignment, Error> {
+        let options = EpisodeOptions {
+            split,
+            seed,
+            ..EpisodeOptions::default()
+        };
+        assign(index, counts, Periods(None), &options)
+    }
+
     fn index_of(series: usize) -> SeriesIndex {
         let mut index = SeriesIndex::default();
         for number in 0..series {
@@ -209,10 +295,10 @@ mod tests {
     fn series_are_dealt_in_proportion() {
         let index = index_of(100);
         let split = Split::default();
-        let sets = assign(&index, &[400; 100], split, 3).unwrap();
-        let of = |set| sets.iter().filter(|s| **s == Some(set)).count();
-        assert_eq!([of(0), of(1), of(2)], [62, 13, 25]);
-        assert_ne!(sets, assign(&index, &[400; 100], split, 4).unwrap());
+        let counts = [[400, 0, 0]; 100];
+        let sets = by_series(&index, &counts, split, 3).unwrap();
+        assert_eq!(sets.series_per_set(&counts), [62, 13, 25]);
+        assert_ne!(sets.owners, by_series(&index, &counts, split, 4).unwrap().owners);
     }
 
     #[test]
@@ -223,15 +309,16 @@ mod tests {
             test: 1,
         };
         for seed in 0..50 {
-            let sets = assign(&index_of(4), &[1, 1, 10, 0], split, seed).unwrap();
-            assert_eq!(sets[2], Some(0));
-            assert_eq!(sets[3], None);
+            let counts = [1, 1, 10, 0].map(|count| [count, 0, 0]);
+            let sets = by_series(&index_of(4), &counts, split, seed).unwrap();
+            assert_eq!(sets.set(2, 5), Some(0));
+            assert_eq!(sets.set(3, 5), None);
         }
     }
 
     #[test]
     fn a_short_trace_is_refused_with_what_there_is() {
-        let error = assign(&index_of(3), &[400, 400, 400], Split::default(), 0).unwrap_err();
+        let error = by_series(&index_of(3), &[[400, 0, 0]; 3], Split::default(), 0).unwrap_err();
         assert_eq!(
             error.to_string(),
             "the trace is too short: 5000 train episodes wanted, 400 available in 1 series \

@@ -187,7 +187,7 @@ fn too_few_and_too_many_columns() {
     );
     azure(
         "0,a,,,5\n300,a,,,6,7,8\n",
-        ", row 2: expected 5 columns, found more, the next is `7`",
+        ", row 2: expected 5 columns, found more, the next is `7` (numbers have a decimal point, not a comma)",
     );
     azure(
         "0,a,,,5\n300,,,,6\n",

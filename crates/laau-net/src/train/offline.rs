@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use laau_core::{Differentiate, Episodes, GradientCounts, Rollout, Unrolled, rollout_all};
+use laau_core::{Differentiate, Episodes, GradientCounts, Rollout, TrainedOn, Unrolled, rollout_all};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
@@ -257,6 +257,7 @@ impl Trainer {
             engine: self.engine.is_none().then_some(self.settings.engine),
             optimiser: Some(self.settings.optimiser.name().to_owned()),
             episodes: training.len(),
+            trained_on: Some(TrainedOn::of(training)),
             ..Summary::untrained(self.settings.seed)
         }
     }

@@ -4,7 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use laau_baselines::Stored;
-use laau_core::{Document, Fitted, Form, Guarded, GuardedDocument, Policy, Task, Unrolled};
+use laau_core::{
+    Document, Episodes, Fitted, Form, Guarded, GuardedDocument, Policy, Task, TrainedOn, Unrolled,
+};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -34,6 +36,9 @@ struct Content {
     name: String,
     problem: ProblemSpec,
     horizon: usize,
+    /// None in files of before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    trained_on: Option<TrainedOn>,
     kind: String,
     /// The document in hexadecimal.
     document: String,
@@ -47,6 +52,8 @@ pub struct Deployed {
     pub problem: ProblemSpec,
     /// The number of steps of the episodes it was fitted on.
     pub horizon: usize,
+    /// How readings became the contexts of these episodes, and their range.
+    pub trained_on: Option<TrainedOn>,
     /// The problem and its solver.
     pub task: Task,
     /// The policy, ready to play.
@@ -55,7 +62,7 @@ pub struct Deployed {
     pub document: Document,
 }
 
-/// The bytes of a policy file.
+/// The bytes of a policy file; `train` is what the policy was fitted on.
 ///
 /// # Errors
 /// [`Error::Parameter`] for a policy that has no form to be stored in: the offline optimum, and policies of your own that
@@ -64,7 +71,7 @@ pub fn policy_to_bytes(
     name: &str,
     fitted: &Fitted,
     problem: &ProblemSpec,
-    horizon: usize,
+    train: &Episodes,
 ) -> Result<Vec<u8>, Error> {
     let Some(document) = &fitted.document else {
         return Err(Error::parameter(
@@ -76,7 +83,8 @@ pub fn policy_to_bytes(
     let content = serde_json::to_string(&Content {
         name: name.to_owned(),
         problem: problem.clone(),
-        horizon,
+        horizon: train.horizon(),
+        trained_on: (!train.is_empty()).then(|| TrainedOn::of(train)),
         kind: document.kind.to_owned(),
         document: hexadecimal(&document.bytes),
     })
@@ -115,6 +123,7 @@ pub fn policy_from_bytes(bytes: &[u8]) -> Result<Deployed, Error> {
         name: content.name,
         problem: content.problem,
         horizon: content.horizon,
+        trained_on: content.trained_on,
         task,
         policy,
         document: Document {
@@ -177,9 +186,9 @@ pub fn save_policy(
     name: &str,
     fitted: &Fitted,
     problem: &ProblemSpec,
-    horizon: usize,
+    train: &Episodes,
 ) -> Result<(), Error> {
-    let bytes = policy_to_bytes(name, fitted, problem, horizon)?;
+    let bytes = policy_to_bytes(name, fitted, problem, train)?;
     Ok(laau_net::write_atomically(path, &bytes)?)
 }
 
@@ -263,7 +272,7 @@ mod tests {
         );
         let all = PolicyKind::ALL.map(|kind| (kind.name(), fit(kind)));
         for (kind, fitted) in all.into_iter().chain([("guarded", guarded.unwrap())]) {
-            let stored = policy_to_bytes(kind, &fitted, &problem, 5);
+            let stored = policy_to_bytes(kind, &fitted, &problem, &sets.train);
             let Player::Online(policy) = &fitted.player else {
                 assert!(stored.is_err(), "{kind}");
                 continue;
@@ -271,6 +280,7 @@ mod tests {
             let bytes = stored.unwrap();
             let back = policy_from_bytes(&bytes).unwrap();
             assert_eq!((back.name.as_str(), back.horizon), (kind, 5));
+            assert_eq!(back.trained_on, Some(TrainedOn::of(&sets.train)));
             let played = |policy: &dyn Policy| rollout_all(&*task.problem, policy, &sets.test).unwrap();
             assert_eq!(played(&**policy), played(&*back.policy), "{kind}");
             // A single wrong digit anywhere is noticed.

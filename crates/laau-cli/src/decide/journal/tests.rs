@@ -12,17 +12,21 @@ fn header() -> Header {
     Header::new(ProblemSpec::default(), 3, vec![0.3], identity)
 }
 
-fn stage(journal: &mut Journal, step: usize) {
-    let decision = Decision {
+fn decision(step: usize) -> Decision<'static> {
+    Decision {
         step,
         action: &[0.1],
         multiplier: None,
         remaining: &[0.2],
         fallback: None,
         guarded: false,
+        warning: None,
         replayed: false,
-    };
-    journal.stage(&[1.0 / 3.0], decision).unwrap();
+    }
+}
+
+fn stage(journal: &mut Journal, step: usize) {
+    journal.stage(&[1.0 / 3.0], decision(step)).unwrap();
 }
 
 fn append(journal: &mut Journal, step: usize) {
@@ -70,16 +74,28 @@ fn a_journal_that_is_cut_anywhere_goes_on_after_its_last_whole_line() {
 }
 
 #[test]
-fn a_changed_byte_in_a_whole_line_is_refused() {
+fn a_flipped_bit_anywhere_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
-    let (bytes, ends) = sample(&path);
-    for at in 0..=ends[2] {
-        let mut changed = bytes.clone();
-        changed[at] ^= 4;
-        std::fs::write(&path, &changed).unwrap();
-        assert!(Journal::resume(&path, &header()).is_err(), "byte {at}");
-        assert_eq!(std::fs::read(&path).unwrap(), changed, "byte {at}");
+    let mut journal = Journal::create(&path, &header()).unwrap();
+    (0..3).for_each(|step| append(&mut journal, step));
+    // Words, whose spaces are one bit from zero.
+    let decision = Decision {
+        fallback: Some("no more ideas"),
+        ..decision(3)
+    };
+    journal.stage(&[0.5], decision).unwrap();
+    journal.commit().map_err(|(_, failure)| failure).unwrap();
+    drop(journal);
+    let bytes = std::fs::read(&path).unwrap();
+    for at in 0..bytes.len() {
+        for bit in 0..8 {
+            let mut changed = bytes.clone();
+            changed[at] ^= 1 << bit;
+            std::fs::write(&path, &changed).unwrap();
+            assert!(Journal::resume(&path, &header()).is_err(), "byte {at}, bit {bit}");
+            assert_eq!(std::fs::read(&path).unwrap(), changed, "byte {at}, bit {bit}");
+        }
     }
 }
 

@@ -1,0 +1,80 @@
+//! `laau import --dry-run`: what was understood of a trace, before anything is written.
+
+use laau::core::{Episodes, four_digits};
+use laau::data::{EpisodeOptions, Imported, Normalisation, OutOfRange, Split, Trace};
+
+use super::inspect::{facts, normalisation};
+use crate::failure::Failure;
+use crate::output;
+
+/// Contexts of an episode that are shown.
+const SHOWN: usize = 10;
+
+/// Imports a trace, and prints what came of it.
+pub(super) fn print(trace: &dyn Trace, options: &EpisodeOptions) -> Result<(), Failure> {
+    let statistics = laau::data::inspect_trace(trace, Normalisation::None, OutOfRange::Error)?;
+    let mut rows = trace.describe();
+    let time = |time: i64| trace.show_time(time);
+    if let Some((first, last)) = statistics.times {
+        rows.push(("times", format!("{} to {}", time(first), time(last))));
+    }
+    let counts = &statistics.counts;
+    rows.push((
+        "step",
+        statistics.step.map_or("-".to_owned(), |step| step.to_string()),
+    ));
+    rows.push(("readings", counts.readings.to_string()));
+    rows.push(("series", counts.series.to_string()));
+    rows.push(("gaps", counts.gaps.to_string()));
+    // What was understood is of use where there is too little of it, too.
+    let Imported { sets, report } = match laau::data::import(trace, options) {
+        Ok(imported) => imported,
+        Err(error) => {
+            output::print(facts(&rows))?;
+            return Err(error.into());
+        }
+    };
+    rows.push((
+        "normalisation",
+        sets.train.scaling().map_or("-".to_owned(), normalisation),
+    ));
+    rows.push(("horizon", options.horizon.to_string()));
+    rows.push(("episodes in all", report.available.to_string()));
+    let sets = [&sets.train, &sets.validation, &sets.test];
+    for (number, set) in sets.iter().enumerate() {
+        let period = report.periods.map_or(String::new(), |periods| {
+            let (from, until) = periods[number];
+            format!(", from {} to before {}", time(from), time(until))
+        });
+        let words = format!(
+            "{} episodes of {} series{period}",
+            set.len(),
+            report.series[number]
+        );
+        rows.push((Split::NAMES[number], words));
+    }
+    let mut text = facts(&rows) + "\n";
+    for (name, set) in Split::NAMES.iter().zip(sets) {
+        if !set.is_empty() {
+            text += &first_episode(name, set);
+        }
+    }
+    output::print(text + "\nnothing was written\n")
+}
+
+fn first_episode(name: &str, set: &Episodes) -> String {
+    let episode = set.get(0);
+    let numbers = |values: &[f64]| {
+        let words: Vec<String> = values.iter().map(|value| four_digits(*value)).collect();
+        words.join(" ")
+    };
+    let contexts: Vec<String> = (0..episode.horizon().min(SHOWN))
+        .map(|step| numbers(episode.context(step)))
+        .collect();
+    let more = if episode.horizon() > SHOWN { ", …" } else { "" };
+    format!(
+        "first of {name}: budgets {}; contexts {}{more}\n",
+        numbers(episode.budgets()),
+        contexts.join(", ")
+    )
+}

@@ -1,0 +1,102 @@
+//! What comes in: readings become contexts, and contexts far from those of the training are told.
+
+use std::path::Path;
+
+use clap::Args;
+use laau::core::{Scaling, TrainedOn};
+
+use super::lines::Request;
+use crate::failure::Failure;
+
+/// How lines are taken.
+#[derive(Debug, Clone, Args)]
+pub(super) struct IntakeArgs {
+    /// Takes readings as they are in the trace, and makes contexts of them as the import of the training episodes did;
+    /// where that was per series, a line names its own: {"context":[35],"series":"vm-7"}
+    #[arg(long)]
+    raw: bool,
+    /// How far outside its training range a context is answered with a warning: by more than X widths of the range
+    #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = factor)]
+    range_factor: f64,
+    /// Refuses such a context instead; the line spends nothing
+    #[arg(long)]
+    strict_range: bool,
+}
+
+fn factor(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(factor) if factor >= 0.0 => Ok(factor),
+        _ => Err("expected a number of at least 0".to_owned()),
+    }
+}
+
+/// Makes contexts of lines.
+pub(super) struct Intake {
+    scaling: Option<Scaling>,
+    trained_on: Option<TrainedOn>,
+    factor: f64,
+    strict: bool,
+    /// Contexts that were answered with a warning.
+    pub(super) warned: u64,
+}
+
+impl Intake {
+    /// Checks that what decides knows what is asked for.
+    pub(super) fn new(
+        arguments: &IntakeArgs,
+        file: Option<&Path>,
+        trained_on: Option<TrainedOn>,
+    ) -> Result<Self, Failure> {
+        let lacks = |flag: &str, what: &str| {
+            let who = file.map_or("--policy".to_owned(), |file| file.display().to_string());
+            Failure::new(
+                format_args!("{who}: {flag} needs {what}, and there is none"),
+                "give a model or a policy file that was made from episodes of `laau import`",
+            )
+        };
+        let scaling = match &trained_on {
+            _ if !arguments.raw => None,
+            Some(TrainedOn {
+                scaling: Some(scaling),
+                ..
+            }) => Some(scaling.clone()),
+            _ => return Err(lacks("--raw", "the normalisation of the training episodes")),
+        };
+        if arguments.strict_range && trained_on.is_none() {
+            return Err(lacks("--strict-range", "the range of the training contexts"));
+        }
+        Ok(Self {
+            scaling,
+            trained_on,
+            factor: arguments.range_factor,
+            strict: arguments.strict_range,
+            warned: 0,
+        })
+    }
+
+    /// The context of a line.
+    pub(super) fn context(&self, request: Request) -> Result<Vec<f64>, String> {
+        match (&self.scaling, request.series) {
+            (Some(scaling), series) => scaling
+                .contexts(series.as_deref(), &request.context)
+                .map_err(|error| error.to_string()),
+            (None, None) => Ok(request.context),
+            (None, Some(_)) => Err("a line names its series with --raw alone".to_owned()),
+        }
+    }
+
+    /// What is odd about a context, in words.
+    ///
+    /// # Errors
+    /// The same words, if such a context is to be refused.
+    pub(super) fn warning(&mut self, context: &[f64]) -> Result<Option<String>, String> {
+        let trained_on = self.trained_on.as_ref();
+        match trained_on.and_then(|trained_on| trained_on.outside(context, self.factor)) {
+            Some(warning) if self.strict => Err(warning),
+            warning => {
+                self.warned += u64::from(warning.is_some());
+                Ok(warning)
+            }
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! How readings became contexts, and the range of the contexts that a policy was fitted on.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::episode::Episodes;
+use crate::error::{Error, expect_finite, expect_length};
+
+/// How the readings of a trace became the contexts of episodes: whoever deploys a policy must do the same.
+///
+/// ```
+/// use laau_core::{Affine, Constants, ScaledColumn, Scaling};
+///
+/// let percent = Scaling {
+///     kind: "percent".to_owned(),
+///     columns: vec![ScaledColumn::new("cpu")],
+///     constants: Constants::Shared(vec![Affine { offset: 0.0, scale: 100.0 }]),
+/// };
+/// assert_eq!(percent.contexts(None, &[35.0])?, [0.35]);
+/// # Ok::<(), laau_core::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scaling {
+    /// A word for it: percent, series-max, min-max, none.
+    pub kind: String,
+    /// The columns of a reading, one per context entry.
+    pub columns: Vec<ScaledColumn>,
+    /// The constants of the columns.
+    pub constants: Constants,
+}
+
+/// A column of readings.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScaledColumn {
+    /// Its name.
+    pub name: String,
+    /// The reading that smaller ones are raised to.
+    pub least: Option<f64>,
+    /// The reading that greater ones are lowered to.
+    pub greatest: Option<f64>,
+    /// The context that smaller ones are raised to.
+    pub floor: Option<f64>,
+}
+
+impl ScaledColumn {
+    /// A column without bounds.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            least: None,
+            greatest: None,
+            floor: None,
+        }
+    }
+}
+
+/// The constants of every column.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Constants {
+    /// The same for every series.
+    Shared(Vec<Affine>),
+    /// Those of each series, by its name.
+    PerSeries(BTreeMap<String, Vec<Affine>>),
+}
+
+/// `(reading − offset) / scale`; 0 where the scale is 0.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Affine {
+    /// What is taken off.
+    pub offset: f64,
+    /// What the rest is divided by.
+    pub scale: f64,
+}
+
+impl Affine {
+    /// Leaves a reading as it is.
+    pub const IDENTITY: Self = Self {
+        offset: 0.0,
+        scale: 1.0,
+    };
+
+    /// A context from a reading.
+    #[must_use]
+    pub fn apply(self, reading: f64) -> f64 {
+        if self.scale == 0.0 {
+            return 0.0;
+        }
+        (reading - self.offset) / self.scale
+    }
+}
+
+impl Scaling {
+    /// The context of a reading, of a series if constants are those of series.
+    ///
+    /// # Errors
+    /// [`Error::Reading`] for a series that is unknown or not named, [`Error::WrongLength`], [`Error::NotFinite`].
+    pub fn contexts(&self, series: Option<&str>, readings: &[f64]) -> Result<Vec<f64>, Error> {
+        let refuse = |reason| Err(Error::Reading { reason });
+        let constants = match (&self.constants, series) {
+            (Constants::Shared(constants), _) => constants,
+            (Constants::PerSeries(known), Some(series)) => match known.get(series) {
+                Some(constants) => constants,
+                None => return refuse(format!("series `{series}` was not in the trace of the training")),
+            },
+            (Constants::PerSeries(_), None) => {
+                return refuse(format!(
+                    "the constants of `{}` are those of a series, and none is named",
+                    self.kind
+                ));
+            }
+        };
+        expect_length("the reading", readings, self.columns.len())?;
+        expect_length("the constants", constants, self.columns.len())?;
+        expect_finite("the reading", readings)?;
+        let columns = self.columns.iter().zip(constants).zip(readings);
+        let contexts: Vec<f64> = columns
+            .map(|((column, constants), &reading)| {
+                let reading = column.least.map_or(reading, |least| reading.max(least));
+                let reading = column.greatest.map_or(reading, |most| reading.min(most));
+                let context = constants.apply(reading);
+                column.floor.filter(|floor| context < *floor).unwrap_or(context)
+            })
+            .collect();
+        expect_finite("the context", &contexts)?;
+        Ok(contexts)
+    }
+}
+
+/// What is known of the episodes that a policy was fitted on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrainedOn {
+    /// How their contexts came about, if they were made of readings.
+    pub scaling: Option<Scaling>,
+    /// The range of each context entry.
+    pub contexts: Vec<ContextRange>,
+}
+
+/// The values of a context entry in the training episodes.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ContextRange {
+    /// The least.
+    pub min: f64,
+    /// The greatest.
+    pub max: f64,
+    /// Their mean.
+    pub mean: f64,
+    /// Their standard deviation.
+    pub std: f64,
+}
+
+impl TrainedOn {
+    /// Measures a training set of at least one episode.
+    #[must_use]
+    pub fn of(train: &Episodes) -> Self {
+        let width = train.context_len();
+        let column = |entry: usize| train.contexts().iter().skip(entry).step_by(width).copied();
+        let range = |entry: usize| {
+            let count = (train.contexts().len() / width) as f64;
+            let mean = column(entry).map(|value| value / count).sum::<f64>();
+            let variance = column(entry)
+                .map(|value| (value - mean).powi(2) / count)
+                .sum::<f64>();
+            ContextRange {
+                min: column(entry).fold(f64::INFINITY, f64::min),
+                max: column(entry).fold(f64::NEG_INFINITY, f64::max),
+                mean,
+                std: variance.sqrt(),
+            }
+        };
+        Self {
+            scaling: train.scaling().cloned(),
+            contexts: (0..width).map(range).collect(),
+        }
+    }
+
+    /// The first entry of a context that lies more than `factor` widths of its training range outside of that range, in words.
+    ///
+    /// A range without a width counts as wide as its value is large.
+    #[must_use]
+    pub fn outside(&self, context: &[f64], factor: f64) -> Option<String> {
+        let entries = self.contexts.iter().zip(context).enumerate();
+        entries
+            .filter(|(_, (range, value))| {
+                let width = match range.max - range.min {
+                    0.0 => range.max.abs(),
+                    width => width,
+                };
+                !(range.min - factor * width..=range.max + factor * width).contains(value)
+            })
+            .map(|(entry, (range, value))| {
+                format!(
+                    "context[{entry}] is {value}, far outside the training range [{}, {}]",
+                    range.min, range.max
+                )
+            })
+            .next()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reading_becomes_the_context_of_its_series() {
+        let mut column = ScaledColumn::new("load");
+        (column.greatest, column.floor) = (Some(40.0), Some(0.1));
+        let affine = |offset, scale| vec![Affine { offset, scale }];
+        let scaling = Scaling {
+            kind: "min-max".to_owned(),
+            columns: vec![column],
+            constants: Constants::PerSeries(BTreeMap::from([
+                ("a".to_owned(), affine(10.0, 20.0)),
+                ("constant".to_owned(), affine(3.0, 0.0)),
+            ])),
+        };
+        let context = |series, reading| scaling.contexts(series, &[reading]).map(|c| c[0]);
+        assert_eq!(context(Some("a"), 15.0), Ok(0.25));
+        assert_eq!(context(Some("a"), 60.0), Ok(1.5), "lowered to 40");
+        assert_eq!(context(Some("a"), 10.0), Ok(0.1), "raised to the floor");
+        assert_eq!(context(Some("constant"), 8.0), Ok(0.1));
+        let told = |result: Result<f64, Error>| result.unwrap_err().to_string();
+        assert_eq!(
+            told(context(Some("b"), 1.0)),
+            "the reading cannot become a context: series `b` was not in the trace of the training"
+        );
+        assert_eq!(
+            told(context(None, 1.0)),
+            "the reading cannot become a context: the constants of `min-max` are those of a series, and none is named"
+        );
+        assert!(scaling.contexts(Some("a"), &[1.0, 2.0]).is_err());
+        assert!(context(Some("a"), f64::NAN).is_err());
+    }
+
+    #[test]
+    fn a_context_far_outside_the_training_range_is_told() {
+        let train = Episodes::new(2, 2, 1, vec![0.2, 3.0, 0.6, 3.0], vec![9.0]).unwrap();
+        let trained = TrainedOn::of(&train);
+        assert_eq!((trained.contexts[0].min, trained.contexts[0].max), (0.2, 0.6));
+        assert_eq!(trained.contexts[0].mean, 0.4);
+        assert!((trained.contexts[0].std - 0.2).abs() < 1e-12);
+        assert_eq!(trained.outside(&[0.99, 5.9], 1.0), None);
+        assert_eq!(trained.outside(&[-0.19, 0.1], 1.0), None);
+        assert_eq!(trained.outside(&[35.0, 3.0], 100.0), None);
+        assert_eq!(
+            trained.outside(&[35.0, 3.0], 1.0).unwrap(),
+            "context[0] is 35, far outside the training range [0.2, 0.6]"
+        );
+        assert!(trained.outside(&[0.4, 6.1], 1.0).is_some());
+        assert!(trained.outside(&[0.7, 3.0], 0.0).is_some());
+    }
+}
