@@ -126,7 +126,7 @@ impl<'a> Comparison<'a> {
         self
     }
 
-    /// Measures the time of a decision, too.
+    /// Measures the time of a decision, too; not that of a sequential policy, which would have to play more episodes for it.
     #[must_use]
     pub fn timed(mut self) -> Self {
         self.timed = true;
@@ -209,8 +209,8 @@ impl<'a> Comparison<'a> {
             .map(|(name, runs)| {
                 let mut report =
                     PolicyReport::new(name, runs, &self.seeds, &self.sets.test, optimum.as_deref());
-                if self.timed && unfinished.is_empty() {
-                    let player = &report.runs[0].fitted.player;
+                let player = &report.runs[0].fitted.player;
+                if self.timed && unfinished.is_empty() && !player.is_sequential() {
                     report.microseconds_per_decision =
                         Some(microseconds(self.task, player, &self.sets.test)?);
                 }

@@ -146,6 +146,15 @@ pub enum Player {
 }
 
 impl Player {
+    /// Whether it plays one episode after the other.
+    #[must_use]
+    pub fn is_sequential(&self) -> bool {
+        match self {
+            Self::Online(policy) => policy.is_sequential(),
+            Self::Hindsight(_) => false,
+        }
+    }
+
     /// Plays all episodes, in parallel; the result does not depend on the number of threads.
     ///
     /// # Errors

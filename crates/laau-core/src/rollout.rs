@@ -107,7 +107,7 @@ pub fn rollout(problem: &dyn Problem, policy: &dyn Policy, episode: &Episode<'_>
     Ok(result)
 }
 
-/// Plays all episodes, in parallel; the result does not depend on the number of threads.
+/// Plays all episodes, in parallel unless the policy is sequential; the result does not depend on the number of threads.
 ///
 /// # Errors
 /// When the problem cannot be played on the episodes.
@@ -117,10 +117,13 @@ pub fn rollout_all(
     episodes: &Episodes,
 ) -> Result<Vec<Rollout>, Error> {
     episodes.check(problem)?;
-    (0..episodes.len())
-        .into_par_iter()
-        .map(|index| rollout(problem, policy, &episodes.get(index)).map_err(|error| error.in_episode(index)))
-        .collect()
+    let play =
+        |index| rollout(problem, policy, &episodes.get(index)).map_err(|error| error.in_episode(index));
+    let episodes = 0..episodes.len();
+    if policy.is_sequential() {
+        return episodes.map(play).collect();
+    }
+    episodes.into_par_iter().map(play).collect()
 }
 
 /// Plans and plays all episodes in hindsight, in parallel.

@@ -1,7 +1,7 @@
 //! `laau decide`: a stream of contexts in, a stream of decisions out.
 
 mod journal;
-mod lines;
+pub(crate) mod lines;
 mod session;
 
 use std::io::{BufReader, Write};
@@ -251,6 +251,17 @@ fn deployed(path: &Path, arguments: &DecideArgs) -> Result<(Deployed, Identity),
             "leave --config out",
         ));
     }
+    let (deployed, bytes) = read_policy(path)?;
+    let identity = Identity {
+        name: deployed.name.clone(),
+        model: Some(digest(&bytes)),
+        parameters: std::collections::BTreeMap::new(),
+    };
+    Ok((deployed, identity))
+}
+
+/// The policy of a file, and the file's bytes.
+pub(crate) fn read_policy(path: &Path) -> Result<(Deployed, Vec<u8>), Failure> {
     let bytes = std::fs::read(path).map_err(|error| {
         Failure::file(
             path,
@@ -264,16 +275,11 @@ fn deployed(path: &Path, arguments: &DecideArgs) -> Result<(Deployed, Identity),
             "policy files are written by `laau compare -o DIR`",
         )
     })?;
-    let identity = Identity {
-        name: deployed.name.clone(),
-        model: Some(digest(&bytes)),
-        parameters: std::collections::BTreeMap::new(),
-    };
-    Ok((deployed, identity))
+    Ok((deployed, bytes))
 }
 
 /// A model, and the bytes of its file: the hash in the journal is that of the very bytes which decide.
-fn read_model(path: &Path) -> Result<(Model, Vec<u8>), Failure> {
+pub(crate) fn read_model(path: &Path) -> Result<(Model, Vec<u8>), Failure> {
     let bytes = std::fs::read(path).map_err(|error| {
         Failure::file(
             path,

@@ -6,6 +6,7 @@ mod compare;
 mod crash;
 mod data;
 mod decide;
+mod evaluate;
 mod experiment;
 #[cfg(unix)]
 mod interrupted;

@@ -4,20 +4,24 @@ use std::path::{Path, PathBuf};
 
 use laau::core::{Episodes, Report, Rollout, column_names};
 use laau::data::{TableColumn, Values, write_table};
-use laau::registry::{PolicyKind, ProblemSpec, policy_to_bytes};
+use laau::registry::{ProblemSpec, policy_to_bytes};
 
 use super::formats::json;
 use crate::failure::Failure;
 use crate::output::{self, Staged};
 
 /// Every file that may be written.
-pub(super) fn places(folder: &Path, policies: &[PolicyKind], steps: bool) -> Vec<PathBuf> {
+pub(super) fn places<'a>(
+    folder: &Path,
+    policies: impl Iterator<Item = &'a str>,
+    steps: bool,
+) -> Vec<PathBuf> {
     let fixed = ["summary.json", "rollouts.parquet"].into_iter();
     let mut places: Vec<PathBuf> = fixed
         .chain(steps.then_some("steps.parquet"))
         .map(|name| folder.join(name))
         .collect();
-    places.extend(policies.iter().map(|policy| policy_file(folder, policy.name())));
+    places.extend(policies.map(|name| policy_file(folder, name)));
     places
 }
 
