@@ -63,7 +63,8 @@ pub(crate) fn run(arguments: &CompareArgs) -> Result<(), Failure> {
     let config = arguments.config.read()?;
     let problem = config.problem(&arguments.problem)?;
     let task = problem.task()?;
-    let training = config.section(&arguments.training)?.settings();
+    let section = config.section(&arguments.training)?;
+    let training = section.settings();
     training.clone().check()?;
     let mut seeds = arguments.seeds.clone();
     sets::check_seeds(&mut seeds)?;
@@ -71,7 +72,9 @@ pub(crate) fn run(arguments: &CompareArgs) -> Result<(), Failure> {
         seeds.push(training.seed);
     }
     let paths = paths.map(|(_, path)| path);
-    let [train, validation, test] = sets::read(&*task.problem, paths)?.map(|set| set.episodes);
+    let sets = sets::read(&*task.problem, paths)?;
+    section.check_horizons(&sets[0])?;
+    let [train, validation, test] = sets.map(|set| set.episodes);
     arguments.report.prepare()?;
     let sets = Sets {
         train,

@@ -5,6 +5,7 @@ pub(crate) mod lines;
 mod session;
 
 use std::io::{BufReader, Write};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -18,7 +19,7 @@ use self::session::Session;
 use crate::config::{ConfigFile, Flags, ProblemSection};
 use crate::failure::{Failure, reason};
 use crate::output::{self, Named};
-use crate::sets::check_model;
+use crate::sets::{check_model, range};
 
 /// Up to here `laau-core` keeps the reserve of the steps to come without rounding.
 const LONGEST_HORIZON: i64 = 2_000_000;
@@ -200,7 +201,11 @@ impl Plan {
         let asked = arguments.horizon.map(|horizon| horizon as usize);
         let (policy, identity, horizon) = match (deployed, model, &arguments.policy, asked) {
             (Some((deployed, identity)), ..) => {
-                (deployed.policy, identity, asked.unwrap_or(deployed.horizon))
+                let horizon = asked.unwrap_or(deployed.horizon);
+                if let (Some(trained), Some(path)) = (&deployed.horizons, &arguments.policy_file) {
+                    horizon_of(path, trained, Some(horizon))?;
+                }
+                (deployed.policy, identity, horizon)
             }
             (None, Some(model), ..) => {
                 let path = arguments.model.as_deref().unwrap_or(Path::new(""));
@@ -304,16 +309,7 @@ fn with_model(
     task: &Task,
     asked: Option<usize>,
 ) -> Result<(Box<dyn Policy>, Identity, usize), Failure> {
-    let trained = model.spec.horizon;
-    if let Some(horizon) = asked.filter(|horizon| *horizon != trained) {
-        return Err(Failure::new(
-            format_args!(
-                "{}: the model is for {trained} steps, --horizon asks for {horizon}",
-                path.display()
-            ),
-            format_args!("leave --horizon out, or train a model on episodes of {horizon} steps"),
-        ));
-    }
+    let horizon = horizon_of(path, &model.spec.horizons(), asked)?;
     let identity = Identity {
         name: "laau".to_owned(),
         model: Some(digest(&bytes)),
@@ -321,7 +317,32 @@ fn with_model(
     };
     check_model(task, &model.spec)?;
     let policy = Unrolled::new("laau", model, task.solver.clone())?;
-    Ok((Box::new(policy), identity, trained))
+    Ok((Box::new(policy), identity, horizon))
+}
+
+/// The horizon that was asked for, if a model is for it; the model's own if it has one.
+fn horizon_of(path: &Path, trained: &RangeInclusive<usize>, asked: Option<usize>) -> Result<usize, Failure> {
+    let single = (trained.start() == trained.end()).then_some(*trained.end());
+    let path = path.display();
+    match (asked.or(single), single) {
+        (Some(horizon), _) if trained.contains(&horizon) => Ok(horizon),
+        (Some(horizon), single) => Err(Failure::new(
+            format_args!(
+                "{path}: the model is for {} steps, --horizon asks for {horizon}",
+                range(trained)
+            ),
+            match single {
+                Some(_) => {
+                    format!("leave --horizon out, or train a model on episodes of {horizon} steps")
+                }
+                None => "train a model with other --horizons".to_owned(),
+            },
+        )),
+        (None, _) => Err(Failure::new(
+            format_args!("{path}: the model is for {} steps", range(trained)),
+            "say how many the episode has with --horizon",
+        )),
+    }
 }
 
 /// The stream.

@@ -140,11 +140,14 @@ enum Content {
 impl Saved {
     /// Refuses episodes of another length than the policy is for.
     fn check_horizon(&self, test: &sets::Set) -> Result<(), Failure> {
-        let horizon = match &self.content {
-            Content::Model(model) => model.spec.horizon,
-            Content::Policy(deployed) => deployed.horizon,
+        let horizons = match &self.content {
+            Content::Model(model) => model.spec.horizons(),
+            Content::Policy(deployed) => {
+                let fitted = deployed.horizon..=deployed.horizon;
+                deployed.horizons.clone().unwrap_or(fitted)
+            }
         };
-        test.check_horizon(horizon, &self.path.display().to_string())
+        test.check_horizon(&horizons, &self.path.display().to_string())
     }
 
     fn policy(self, task: &Task) -> Result<Arc<dyn Policy>, Failure> {

@@ -1,5 +1,6 @@
 //! Policy files: a fitted policy with everything that is needed to deploy it.
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use laau_baselines::Stored;
@@ -46,6 +47,8 @@ pub struct Deployed {
     pub problem: ProblemSpec,
     /// The number of steps of the episodes it was fitted on.
     pub horizon: usize,
+    /// The numbers of steps that a model was trained for; none for a policy that plays any number.
+    pub horizons: Option<RangeInclusive<usize>>,
     /// The problem and its solver.
     pub task: Task,
     /// The policy, ready to play.
@@ -107,11 +110,13 @@ pub fn policy_from_bytes(bytes: &[u8]) -> Result<Deployed, Error> {
     let content: Content = serde_json::from_str(&file.content).map_err(unreadable)?;
     let document = from_hexadecimal(&content.document).ok_or_else(|| wrong("bad document".to_owned()))?;
     let task = content.problem.task()?;
+    let mut horizons = None;
     let policy: Box<dyn Policy> = match content.kind.as_str() {
         Stored::KIND => Stored::from_bytes(&document, &task)?,
         MODEL => {
             let (model, _) = laau_net::model_from_bytes(&document)?;
             model.spec.check_problem(&*task.problem)?;
+            horizons = Some(model.spec.horizons());
             Box::new(Unrolled::new(&content.name, model, task.solver.clone())?)
         }
         other => return Err(wrong(format!("unknown kind of policy `{other}`"))),
@@ -120,6 +125,7 @@ pub fn policy_from_bytes(bytes: &[u8]) -> Result<Deployed, Error> {
         name: content.name,
         problem: content.problem,
         horizon: content.horizon,
+        horizons,
         task,
         policy,
     })
