@@ -94,7 +94,7 @@ pub(crate) fn run(arguments: &CompareArgs) -> Result<(), Failure> {
     }
     let report = comparison.run()?;
     watch.finish();
-    arguments.report.tell(&report, &sets.test, &problem)
+    arguments.report.tell(&report, &task, &sets.test, &problem)
 }
 
 /// The policies that were named, or all.

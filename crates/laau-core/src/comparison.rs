@@ -8,7 +8,7 @@ use crate::episode::Episodes;
 use crate::error::Error;
 use crate::fit::{Fit, FitObserver, FitSets, Player, Sets};
 use crate::report::{PolicyReport, Report, Run};
-use crate::rollout::Rollout;
+use crate::results::Results;
 use crate::task::Task;
 
 /// Fits policies, plays them on the same test episodes and reports.
@@ -22,6 +22,7 @@ pub struct Comparison<'a> {
     optimum: Option<Box<dyn Fit>>,
     skip_inapplicable: bool,
     timed: bool,
+    keep_sequential: bool,
     observer: &'a dyn ComparisonObserver,
 }
 
@@ -77,6 +78,7 @@ impl<'a> Comparison<'a> {
             optimum: None,
             skip_inapplicable: false,
             timed: false,
+            keep_sequential: false,
             observer: &(),
         }
     }
@@ -130,6 +132,13 @@ impl<'a> Comparison<'a> {
     #[must_use]
     pub fn timed(mut self) -> Self {
         self.timed = true;
+        self
+    }
+
+    /// Keeps the rollouts of sequential policies, which cannot be asked to play the same episodes again.
+    #[must_use]
+    pub fn keep_sequential(mut self, keep: bool) -> Self {
+        self.keep_sequential = keep;
         self
     }
 
@@ -208,7 +217,7 @@ impl<'a> Comparison<'a> {
             .into_iter()
             .map(|(name, runs)| {
                 let mut report =
-                    PolicyReport::new(name, runs, &self.seeds, &self.sets.test, optimum.as_deref());
+                    PolicyReport::new(name, runs, &self.seeds, &self.sets.test, optimum.as_ref());
                 let player = &report.runs[0].fitted.player;
                 if self.timed && unfinished.is_empty() && !player.is_sequential() {
                     report.microseconds_per_decision =
@@ -242,10 +251,22 @@ impl<'a> Comparison<'a> {
             return Ok(None);
         }
         let fitted = fitted?;
-        let rollouts = fitted.player.play(self.task, &self.sets.test)?;
+        let mut results = Results::default();
+        let mut rollouts = Vec::new();
+        let keep = self.keep_sequential && fitted.player.is_sequential();
+        fitted
+            .player
+            .play_in_blocks(self.task, &self.sets.test, |block| {
+                block.iter().for_each(|rollout| results.push(rollout));
+                if keep {
+                    rollouts.extend(block);
+                }
+                Ok::<(), Error>(())
+            })?;
         Ok(Some(Run {
             seed,
             fitted,
+            results,
             rollouts,
         }))
     }
@@ -262,16 +283,16 @@ impl<'a> Comparison<'a> {
         &self,
         played: &[(String, Vec<Run>)],
         left_out: &mut Vec<(String, Error)>,
-    ) -> Option<Vec<Rollout>> {
+    ) -> Option<Results> {
         let listed = played.iter().find_map(|(_, runs)| match runs[0].fitted.player {
-            Player::Hindsight(_) => Some(runs[0].rollouts.clone()),
+            Player::Hindsight(_) => Some(runs[0].results.clone()),
             Player::Online(_) => None,
         });
         if listed.is_some() || self.entries.iter().any(|entry| entry.fit.is_hindsight()) {
             return listed;
         }
         match self.play(&**self.optimum.as_ref()?, self.sets.to_fit(), self.seeds[0]) {
-            Ok(run) => run.map(|run| run.rollouts),
+            Ok(run) => run.map(|run| run.results),
             Err(error) => {
                 left_out.push(("opt".to_owned(), error));
                 None

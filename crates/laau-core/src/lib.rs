@@ -22,6 +22,7 @@ pub mod problems;
 mod projected;
 mod projection;
 mod report;
+mod results;
 mod rollout;
 mod solver;
 pub mod tables;
@@ -45,6 +46,7 @@ pub use problem::{Dimensions, Problem, SmoothProblem, Structure, validate_proble
 pub use projected::Projected;
 pub use projection::Projection;
 pub use report::{PolicyReport, Report, Run, SeedReport, align, column_names, four_digits, quantile};
+pub use results::Results;
 pub use rollout::{Rollout, mean_utility, rollout, rollout_all, rollout_hindsight};
 pub use solver::{
     Differentiate, Exactness, GradientMut, Gradients, Inexact, Input, Queries, Query, SolutionColumns,

@@ -1,5 +1,7 @@
 //! Plays policies on episodes.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use crate::episode::{Episode, Episodes};
@@ -117,13 +119,22 @@ pub fn rollout_all(
     episodes: &Episodes,
 ) -> Result<Vec<Rollout>, Error> {
     episodes.check(problem)?;
+    rollout_range(problem, policy, episodes, 0..episodes.len())
+}
+
+/// Plays some of the episodes, which have been checked.
+pub(crate) fn rollout_range(
+    problem: &dyn Problem,
+    policy: &dyn Policy,
+    episodes: &Episodes,
+    range: Range<usize>,
+) -> Result<Vec<Rollout>, Error> {
     let play =
         |index| rollout(problem, policy, &episodes.get(index)).map_err(|error| error.in_episode(index));
-    let episodes = 0..episodes.len();
     if policy.is_sequential() {
-        return episodes.map(play).collect();
+        return range.map(play).collect();
     }
-    episodes.into_par_iter().map(play).collect()
+    range.into_par_iter().map(play).collect()
 }
 
 /// Plans and plays all episodes in hindsight, in parallel.
@@ -136,8 +147,18 @@ pub fn rollout_hindsight(
     episodes: &Episodes,
 ) -> Result<Vec<Rollout>, Error> {
     episodes.check(problem)?;
+    hindsight_range(problem, hindsight, episodes, 0..episodes.len())
+}
+
+/// Plans and plays some of the episodes, which have been checked.
+pub(crate) fn hindsight_range(
+    problem: &dyn Problem,
+    hindsight: &dyn Hindsight,
+    episodes: &Episodes,
+    range: Range<usize>,
+) -> Result<Vec<Rollout>, Error> {
     let width = episodes.horizon() * problem.dimensions().actions;
-    (0..episodes.len())
+    range
         .into_par_iter()
         .map(|index| {
             let episode = episodes.get(index);

@@ -95,7 +95,10 @@ pub(crate) fn run(arguments: &EvaluateArgs) -> Result<(), Failure> {
         validation: test.episodes.select(&[]),
         test: test.episodes,
     };
-    let mut comparison = Comparison::new(&task, &sets).timed().observed_by(&watch);
+    let mut comparison = Comparison::new(&task, &sets)
+        .timed()
+        .keep_sequential(arguments.report.steps)
+        .observed_by(&watch);
     if !arguments.no_opt {
         comparison = comparison.with("opt", OptOptions::default());
     }
@@ -117,7 +120,7 @@ pub(crate) fn run(arguments: &EvaluateArgs) -> Result<(), Failure> {
     let report = comparison.run()?;
     watch.finish();
     interrupt::check(&watch.asked, "stopped: nothing was reported")?;
-    arguments.report.tell(&report, &sets.test, &problem)
+    arguments.report.tell(&report, &task, &sets.test, &problem)
 }
 
 /// The name of a program that has none.

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use laau::core::{Episodes, Report, Rollout, column_names};
-use laau::data::{TableColumn, Values, write_table};
+use laau::core::{Episodes, Report, Results, Rollout, Run, Task, column_names};
+use laau::data::{Error, TableColumn, Values, write_table_in_blocks};
 use laau::registry::{ProblemSpec, policy_to_bytes};
 
 use super::formats::json;
@@ -33,6 +33,7 @@ fn policy_file(folder: &Path, name: &str) -> PathBuf {
 pub(super) fn write(
     folder: &Path,
     report: &Report,
+    task: &Task,
     test: &Episodes,
     problem: &ProblemSpec,
     steps: bool,
@@ -51,123 +52,142 @@ pub(super) fn write(
             std::fs::write(beside, bytes).map_err(|error| output::cannot_write(&place, &error))?;
         }
     }
-    let mut add = |name: &str, columns: Vec<TableColumn>| {
-        let place = folder.join(name);
-        let beside = staged.add(place.clone())?;
-        write_table(&beside, columns).map_err(|error| match error {
-            laau::data::Error::Io { source, .. } => output::cannot_write(&place, &source),
+    let cannot = |place: &Path| {
+        let place = place.to_owned();
+        move |error: Error| match error {
+            Error::Io { source, .. } => output::cannot_write(&place, &source),
             other => other.into(),
-        })
+        }
     };
-    add("rollouts.parquet", rollouts(report, test))?;
+    let place = folder.join("rollouts.parquet");
+    write_table_in_blocks(&staged.add(place.clone())?, |add| {
+        played(report).try_for_each(|(name, seed, run)| add(episodes(name, seed, &run.results, test)))
+    })
+    .map_err(cannot(&place))?;
     if steps {
-        add("steps.parquet", all_steps(report, test))?;
+        let place = folder.join("steps.parquet");
+        write_table_in_blocks(&staged.add(place.clone())?, |add| {
+            played(report).try_for_each(|(name, seed, run)| {
+                let mut first = 0;
+                each_block(run, task, test, |rollouts| {
+                    add(all_steps(name, seed, first, rollouts, test))?;
+                    first += rollouts.len();
+                    Ok(())
+                })
+            })
+        })
+        .map_err(cannot(&place))?;
     }
     staged.commit()
 }
 
-/// Every rollout: policy, seed, episode. A policy that draws nothing has the same rows under each seed.
-fn played(report: &Report) -> impl Iterator<Item = (&str, u64, usize, &Rollout)> {
+/// Every policy with every seed. One that draws nothing has the same rows under each.
+fn played(report: &Report) -> impl Iterator<Item = (&str, u64, &Run)> {
     report.policies.iter().flat_map(|policy| {
-        report
-            .seeds
-            .iter()
-            .enumerate()
-            .flat_map(move |(position, &seed)| {
-                let rollouts = policy.run(position).rollouts.iter().enumerate();
-                rollouts.map(move |(episode, rollout)| (policy.name.as_str(), seed, episode, rollout))
-            })
+        let seeds = report.seeds.iter().enumerate();
+        seeds.map(move |(position, &seed)| (policy.name.as_str(), seed, policy.run(position)))
     })
 }
 
-/// One row per policy, seed and episode.
-fn rollouts(report: &Report, test: &Episodes) -> Vec<TableColumn> {
-    let rows = || played(report);
-    let counts =
-        |count: fn(&Rollout) -> usize| Values::Counts(rows().map(|row| count(row.3) as u64).collect());
-    let mut columns = vec![
-        TableColumn::new(
-            "policy",
-            Values::Words(rows().map(|row| row.0.to_owned()).collect()),
-        ),
-        TableColumn::new("seed", Values::Counts(rows().map(|row| row.1).collect())),
-        TableColumn::new(
-            "episode",
-            Values::Counts(rows().map(|row| row.2 as u64).collect()),
-        ),
-        TableColumn::new(
-            "utility",
-            Values::Numbers(rows().map(|row| row.3.utility()).collect()),
-        ),
-    ];
-    let budgets = test.budget_len();
-    for (m, name) in column_names("remaining", budgets).into_iter().enumerate() {
-        columns.push(TableColumn::new(
-            name,
-            Values::Numbers(rows().map(|row| row.3.remaining[m]).collect()),
-        ));
+/// The rollouts of a run, some at a time: those that were kept, or the same ones played again.
+fn each_block(
+    run: &Run,
+    task: &Task,
+    test: &Episodes,
+    mut each: impl FnMut(&[Rollout]) -> Result<(), Error>,
+) -> Result<(), Error> {
+    /// A few megabytes.
+    const BLOCK: usize = 1024;
+    if run.rollouts.is_empty() {
+        let player = &run.fitted.player;
+        return player.play_in_blocks(task, test, |rollouts| each(&rollouts));
     }
-    columns.push(TableColumn::new(
-        "violations",
-        counts(|rollout| rollout.violations),
-    ));
-    columns.push(TableColumn::new("failures", counts(|rollout| rollout.failures)));
-    columns.push(TableColumn::new(
-        "projections",
-        counts(|rollout| rollout.projections),
-    ));
+    run.rollouts.chunks(BLOCK).try_for_each(each)
+}
+
+fn column(name: impl Into<String>, values: Values) -> TableColumn {
+    TableColumn::new(name, values)
+}
+
+/// One row per episode.
+fn episodes(name: &str, seed: u64, results: &Results, test: &Episodes) -> Vec<TableColumn> {
+    let rows = results.len();
+    let mut columns = vec![
+        column("policy", Values::Words(vec![name.to_owned(); rows])),
+        column("seed", Values::Counts(vec![seed; rows])),
+        column("episode", Values::Counts((0..rows as u64).collect())),
+        column("utility", Values::Numbers(results.utilities.clone())),
+    ];
+    for (m, name) in column_names("remaining", test.budget_len())
+        .into_iter()
+        .enumerate()
+    {
+        let remaining = (0..rows).map(|episode| results.remaining_of(episode)[m]);
+        columns.push(column(name, Values::Numbers(remaining.collect())));
+    }
+    for (name, steps) in [
+        ("violations", &results.violations),
+        ("failures", &results.failures),
+        ("projections", &results.projections),
+    ] {
+        let counts = steps.iter().map(|steps| u64::from(*steps));
+        columns.push(column(name, Values::Counts(counts.collect())));
+    }
     columns
 }
 
-/// One row per policy, seed, episode and step.
-fn all_steps(report: &Report, test: &Episodes) -> Vec<TableColumn> {
+/// One row per step of some episodes.
+fn all_steps(name: &str, seed: u64, first: usize, rollouts: &[Rollout], test: &Episodes) -> Vec<TableColumn> {
     let horizon = test.horizon();
     let (budgets, context) = (test.budget_len(), test.context_len());
-    let width = |rollout: &Rollout| rollout.actions.len() / horizon;
-    let actions = played(report).next().map_or(0, |row| width(row.3));
-    let rows = || played(report).flat_map(|row| (0..horizon).map(move |step| (row, step)));
+    let actions = rollouts
+        .first()
+        .map_or(0, |rollout| rollout.actions.len() / horizon);
+    let rows = || {
+        let episodes = rollouts.iter().enumerate();
+        episodes.flat_map(|(index, rollout)| (0..horizon).map(move |step| (first + index, rollout, step)))
+    };
+    let numbers = |value: &dyn Fn(usize, &Rollout, usize) -> f64| {
+        Values::Numbers(
+            rows()
+                .map(|(episode, rollout, step)| value(episode, rollout, step))
+                .collect(),
+        )
+    };
     let mut columns = vec![
-        TableColumn::new(
-            "policy",
-            Values::Words(rows().map(|(row, _)| row.0.to_owned()).collect()),
-        ),
-        TableColumn::new("seed", Values::Counts(rows().map(|(row, _)| row.1).collect())),
-        TableColumn::new(
+        column("policy", Values::Words(rows().map(|_| name.to_owned()).collect())),
+        column("seed", Values::Counts(rows().map(|_| seed).collect())),
+        column(
             "episode",
-            Values::Counts(rows().map(|(row, _)| row.2 as u64).collect()),
+            Values::Counts(rows().map(|row| row.0 as u64).collect()),
         ),
-        TableColumn::new(
-            "step",
-            Values::Counts(rows().map(|(_, step)| step as u64).collect()),
-        ),
+        column("step", Values::Counts(rows().map(|row| row.2 as u64).collect())),
     ];
     for (k, name) in column_names("context", context).into_iter().enumerate() {
-        let values = rows()
-            .map(|(row, step)| test.get(row.2).context(step)[k])
-            .collect();
-        columns.push(TableColumn::new(name, Values::Numbers(values)));
+        columns.push(column(
+            name,
+            numbers(&|episode, _, step| test.get(episode).context(step)[k]),
+        ));
     }
     for (j, name) in column_names("action", actions).into_iter().enumerate() {
-        let values = rows()
-            .map(|(row, step)| row.3.actions[step * actions + j])
-            .collect();
-        columns.push(TableColumn::new(name, Values::Numbers(values)));
+        columns.push(column(
+            name,
+            numbers(&|_, rollout, step| rollout.actions[step * actions + j]),
+        ));
     }
     for (m, name) in column_names("multiplier", budgets).into_iter().enumerate() {
-        let values = rows()
-            .map(|(row, step)| row.3.multipliers.get(step * budgets + m).copied())
-            .collect();
-        columns.push(TableColumn::new(name, Values::Optional(values)));
+        let prices = rows().map(|(_, rollout, step)| rollout.multipliers.get(step * budgets + m).copied());
+        columns.push(column(name, Values::Optional(prices.collect())));
     }
     for (m, name) in column_names("usage", budgets).into_iter().enumerate() {
-        let values = rows()
-            .map(|(row, step)| row.3.usages[step * budgets + m])
-            .collect();
-        columns.push(TableColumn::new(name, Values::Numbers(values)));
+        columns.push(column(
+            name,
+            numbers(&|_, rollout, step| rollout.usages[step * budgets + m]),
+        ));
     }
-    columns.push(TableColumn::new(
+    columns.push(column(
         "utility",
-        Values::Numbers(rows().map(|(row, step)| -row.3.costs[step]).collect()),
+        numbers(&|_, rollout, step| -rollout.costs[step]),
     ));
     columns
 }

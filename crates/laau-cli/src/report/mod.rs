@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
-use laau::core::{ComparisonObserver, Episodes, Error, Report, Run, four_digits, mean_utility};
+use laau::core::{ComparisonObserver, Episodes, Error, Report, Run, Task, four_digits};
 use laau::registry::ProblemSpec;
 
 use self::formats::Format;
@@ -27,9 +27,9 @@ pub(crate) struct ReportArgs {
     /// Folder for summary.json, rollouts.parquet and, of `compare`, a policy file per policy
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Also writes every step, as steps.parquet
+    /// Also writes every step, as steps.parquet; the policies play once more for it
     #[arg(long, requires = "output")]
-    steps: bool,
+    pub(crate) steps: bool,
     /// No progress on standard error
     #[arg(short, long)]
     quiet: bool,
@@ -63,6 +63,7 @@ impl ReportArgs {
     pub(crate) fn tell(
         &self,
         report: &Report,
+        task: &Task,
         test: &Episodes,
         problem: &ProblemSpec,
     ) -> Result<(), Failure> {
@@ -72,7 +73,7 @@ impl ReportArgs {
         let finished = report.policies.len();
         if report.unfinished.is_empty() || finished > 0 {
             if let Some(folder) = &self.output {
-                export::write(folder, report, test, problem, self.steps)?;
+                export::write(folder, report, task, test, problem, self.steps)?;
             }
             output::print(self.format.text(report)?)?;
         }
@@ -126,7 +127,7 @@ impl ComparisonObserver for Watch {
         self.progress.line(format_args!(
             "{policy}, seed {}: utility {}, {:.1} s",
             run.seed,
-            four_digits(mean_utility(&run.rollouts)),
+            four_digits(run.results.mean_utility()),
             elapsed.as_secs_f64()
         ));
     }

@@ -12,6 +12,7 @@ mod experiment;
 mod interrupted;
 mod journal;
 mod learning;
+mod memory;
 mod model;
 mod problems;
 mod readme;

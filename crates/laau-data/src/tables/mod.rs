@@ -3,7 +3,7 @@
 mod columns;
 mod episodes;
 
-pub use columns::{TableColumn, Values, write_table};
+pub use columns::{TableColumn, Values, write_table, write_table_in_blocks};
 pub use episodes::{read_episodes, write_episodes};
 
 use std::fs::File;
@@ -16,34 +16,43 @@ use crate::error::Error;
 use crate::load::block::Format;
 
 /// Writes a table to a temporary file in the same folder, then renames it.
+fn write_frame(path: &Path, format: Format, frame: &mut DataFrame) -> Result<(), Error> {
+    write_whole(path, |part, buffer| {
+        match format {
+            Format::Parquet => ParquetWriter::new(buffer).finish(frame).map(|_| ()),
+            Format::Csv { .. } => CsvWriter::new(buffer).finish(frame),
+        }
+        .map_err(|error| unwritable(part, &error))
+    })
+}
+
+/// Writes a file to a temporary one in the same folder, whose path `write` is given too, then renames it.
 ///
 /// laau-net and laau-cli write files the same way for themselves: siblings do not depend on each other, and laau-core does
 /// no I/O.
-fn write_frame(path: &Path, format: Format, frame: &mut DataFrame) -> Result<(), Error> {
+fn write_whole<E: From<Error>>(
+    path: &Path,
+    write: impl FnOnce(&Path, &mut BufWriter<File>) -> Result<(), E>,
+) -> Result<(), E> {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(format!(".{}.part", std::process::id()));
     let temporary = path.with_file_name(name);
-    let written = encode(&temporary, format, frame)
-        .and_then(|()| std::fs::rename(&temporary, path).map_err(|source| io(path, source)));
+    let part = || {
+        let file = File::create(&temporary).map_err(|source| io(&temporary, source))?;
+        let mut buffer = BufWriter::new(file);
+        write(&temporary, &mut buffer)?;
+        let file = buffer
+            .into_inner()
+            .map_err(|error| io(&temporary, error.into_error()))?;
+        file.sync_all().map_err(|source| io(&temporary, source))?;
+        std::fs::rename(&temporary, path).map_err(|source| io(path, source).into())
+    };
+    let written = part();
     if written.is_err() {
         // Report the first error, not one of the clean-up.
         let _ = std::fs::remove_file(&temporary);
     }
     written
-}
-
-fn encode(path: &Path, format: Format, frame: &mut DataFrame) -> Result<(), Error> {
-    let file = File::create(path).map_err(|source| io(path, source))?;
-    let mut buffer = BufWriter::new(file);
-    match format {
-        Format::Parquet => ParquetWriter::new(&mut buffer).finish(frame).map(|_| ()),
-        Format::Csv { .. } => CsvWriter::new(&mut buffer).finish(frame),
-    }
-    .map_err(|error| unwritable(path, &error))?;
-    let file = buffer
-        .into_inner()
-        .map_err(|error| io(path, error.into_error()))?;
-    file.sync_all().map_err(|source| io(path, source))
 }
 
 fn io(path: &Path, source: std::io::Error) -> Error {
