@@ -257,7 +257,9 @@ impl<'a> Comparison<'a> {
         fitted
             .player
             .play_in_blocks(self.task, &self.sets.test, |block| {
-                block.iter().for_each(|rollout| results.push(rollout));
+                for rollout in &block {
+                    results.push(rollout);
+                }
                 if keep {
                     rollouts.extend(block);
                 }

@@ -97,7 +97,7 @@ fn play(
             export(problem, place, seed, policy, tables)?;
             if position == 0 && SHOWN.contains(&policy.name.as_str()) {
                 let first = sets.test.select(&[0]);
-                let rollouts = policy.runs[0].fitted.player.play(&task, &first)?;
+                let rollouts = policy.runs[0].fitted.player.play(task, &first)?;
                 export_episode(problem, &policy.name, &first.get(0), &rollouts[0], tables)?;
             }
         }

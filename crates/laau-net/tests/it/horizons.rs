@@ -119,6 +119,16 @@ fn it_is_as_good_at_the_shortest_and_the_longest_as_a_model_of_that_horizon() {
     }
 }
 
+/// Stops in the third epoch.
+struct Stop(usize);
+
+impl laau_net::TrainObserver for Stop {
+    fn should_stop(&mut self) -> bool {
+        self.0 += 1;
+        self.0 > 14
+    }
+}
+
 #[test]
 fn an_interrupted_run_goes_on_to_the_same_bytes() {
     let (train, validation) = (iid_episodes(60, 8, 1), iid_episodes(20, 8, 2));
@@ -129,14 +139,6 @@ fn an_interrupted_run_goes_on_to_the_same_bytes() {
     whole
         .run(&mut expected, &*fairness(), &train, Some(&validation), &mut ())
         .unwrap();
-    /// Stops in the third epoch.
-    struct Stop(usize);
-    impl laau_net::TrainObserver for Stop {
-        fn should_stop(&mut self) -> bool {
-            self.0 += 1;
-            self.0 > 14
-        }
-    }
     let trainer = whole.with_checkpoint(&place);
     let mut stopped = model(spec(3, 8), &*fairness(), &train, 1);
     trainer
