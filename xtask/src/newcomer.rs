@@ -1,4 +1,5 @@
-//! `cargo xtask newcomer`: the README's way from nothing to decisions works as it is written.
+//! `cargo xtask newcomer`: the README's way from nothing to decisions works as it is written, and so does a first day with a
+//! table of one's own.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,10 @@ const HEADING: &str = "## From nothing to decisions";
 /// The folder that the lines make and work in.
 const FOLDER: &str = "first-steps";
 
-/// Runs the lines one after the other in one shell, as someone who pastes them would.
+/// Import, train, compare, evaluate, and a service that is killed and goes on.
+const FIRST_DAY: &str = include_str!("first_day.sh");
+
+/// Runs the lines one after the other in one shell, as someone who pastes them would; then the first day.
 pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     let readme = std::fs::read_to_string(root.join("README.md")).context("cannot read README.md")?;
     let lines = lines(&readme)?;
@@ -32,13 +36,16 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
         &std::env::var_os("PATH").unwrap_or_default(),
     ));
     let path: OsString = std::env::join_paths(path).context("the PATH is not usable")?;
-    let status = outside_of_cargo(Command::new("sh"))
-        .args(["-e", "-x", "-c", &script(&lines)])
-        .env("CARGO_INSTALL_ROOT", &home)
-        .env("PATH", path)
-        .current_dir(root)
-        .status()
-        .context("cannot run sh")?;
+    let shell = |script: &str, folder: &Path| {
+        outside_of_cargo(Command::new("sh"))
+            .args(["-e", "-x", "-c", script])
+            .env("CARGO_INSTALL_ROOT", &home)
+            .env("PATH", &path)
+            .current_dir(folder)
+            .status()
+            .context("cannot run sh")
+    };
+    let status = shell(&script(&lines), root)?;
     if folder.exists() {
         std::fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
     }
@@ -46,6 +53,19 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
         bail!("a line of the README failed; the last one above");
     }
     println!("all {} lines of the README ran", lines.len());
+    // A folder of its own, which stays for a look if something fails.
+    let day = home.join("first-day");
+    if day.exists() {
+        std::fs::remove_dir_all(&day).with_context(|| format!("cannot remove {}", day.display()))?;
+    }
+    std::fs::create_dir_all(&day).with_context(|| format!("cannot make {}", day.display()))?;
+    if !shell(FIRST_DAY, &day)?.success() {
+        bail!(
+            "the first day failed; the last line above, its files are in {}",
+            day.display()
+        );
+    }
+    println!("the first day went to its end: the service was killed, and its decisions are the same");
     Ok(())
 }
 

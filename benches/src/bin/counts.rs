@@ -9,17 +9,20 @@ use std::hint::black_box;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use laau_baselines::{HorizonOptimum, HorizonOptions, WaterFilling};
+use laau_baselines::{
+    CeOptions, DpOptions, DualDescentOptions, HorizonOptimum, HorizonOptions, WaterFilling,
+};
 use laau_benches::{
     Batch, fairness_batch, fairness_episodes, log_utility, log_utility_batch, log_utility_episodes,
     paper_model, play, vm_episodes,
 };
 use laau_core::problems::{VmAllocation, WeightedFairness};
 use laau_core::{
-    Differentiate, Gradients, Hindsight as _, Ledger, Solutions, StepSolver, Unrolled, episode_gradient,
+    Differentiate, EpisodeRun, Fit, FitSets, Gradients, Hindsight as _, Ledger, Player, Policy, Solutions,
+    StepSolver, Task, Unfitted, Unrolled, episode_gradient,
 };
 use laau_kkt::{FairnessLayer, InteriorPoint, Options};
-use laau_net::{Engine, FusedEngine, Optimiser, OptimiserState};
+use laau_net::{Engine, FusedEngine, Model, ModelSpec, Optimiser, OptimiserState, Statistics};
 
 type Kernel = Box<dyn FnMut()>;
 
@@ -72,6 +75,24 @@ const SWEEPS: &[Named] = &[
     ("opt/interior-point/d=8,M=2,N=20", || optimum_of_several(8, 20)),
     ("opt/interior-point/d=16,M=2,N=20", || optimum_of_several(16, 20)),
     ("opt/interior-point/d=32,M=2,N=20", || optimum_of_several(32, 20)),
+    ("decisions/dgd/step=10", || {
+        decisions(&DualDescentOptions::dgd(), 10)
+    }),
+    ("decisions/dgd/step=100000", || {
+        decisions(&DualDescentOptions::dgd(), 100_000)
+    }),
+    ("decisions/ce/step=10", || decisions(&CeOptions::default(), 10)),
+    ("decisions/ce/step=100000", || {
+        decisions(&CeOptions::default(), 100_000)
+    }),
+    ("decisions/dp/step=10", || decisions(&DpOptions::default(), 10)),
+    ("decisions/dp/step=100000", || {
+        decisions(&DpOptions::default(), 100_000)
+    }),
+    ("decisions/laau-residual/step=10", || decisions(&untrained(), 10)),
+    ("decisions/laau-residual/step=100000", || {
+        decisions(&untrained(), 100_000)
+    }),
 ];
 
 fn main() -> ExitCode {
@@ -187,6 +208,51 @@ fn episode_in_service() -> Kernel {
     let policy = Unrolled::new("laau", model, closed_form()).expect("one budget");
     let problem = WeightedFairness::paper();
     Box::new(move || play(&problem, &policy, &set, 0))
+}
+
+/// LAAU with everything that it can remember; how well it was trained makes no difference.
+fn untrained() -> impl Fit {
+    Unfitted(|task: &Task| {
+        let set = fairness_episodes(50, 20);
+        let spec = ModelSpec::residual(&*task.problem, 20);
+        let statistics = Statistics::fit(&spec, &mut closed_form(), &set).expect("episodes of the problem");
+        let model = Model::new(spec, statistics, 1).expect("statistics of this specification");
+        Unrolled::new("laau-residual", model, closed_form())
+    })
+}
+
+/// Some decisions of a policy in service, late or early in a long episode.
+fn decisions(fit: &dyn Fit, step: usize) -> Kernel {
+    const HORIZON: usize = 200_000;
+    const AT_ONCE: usize = 16;
+    let task = Task::new(Arc::new(WeightedFairness::paper()), Box::new(closed_form()));
+    let set = fairness_episodes(50, 20);
+    let sets = FitSets {
+        train: &set,
+        validation: &set,
+    };
+    let fitted = fit.fit(&task, sets, 0, &mut ()).expect("valid options");
+    let Player::Online(policy) = fitted.player else {
+        return Box::new(|| ());
+    };
+    // The process ends with its kernel: what that borrows may stay.
+    let policy: &'static dyn Policy = &**Box::leak(Box::new(policy));
+    let problem: &'static WeightedFairness = Box::leak(Box::new(WeightedFairness::paper()));
+    let mut run = EpisodeRun::new(problem, HORIZON, &[12.5 * HORIZON as f64]).expect("a feasible budget");
+    let mut agent = policy.begin();
+    let mut action = [0.0];
+    let mut decide = move || {
+        let context = [(run.step() as f64 * 0.618).fract()];
+        let step = run.reveal(&context).expect("a context of the problem");
+        agent
+            .decide(&step.observation(), &mut action)
+            .expect("a decision");
+        step.pay(&action).expect("an action that can be paid");
+    };
+    for _ in 0..step {
+        decide();
+    }
+    Box::new(move || (0..AT_ONCE).for_each(|_| decide()))
 }
 
 fn episode_on_a_server() -> Kernel {

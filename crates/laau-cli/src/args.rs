@@ -6,6 +6,7 @@ use clap_complete::Shell;
 use crate::compare::CompareArgs;
 use crate::data::{GenerateArgs, ImportArgs, InspectArgs};
 use crate::decide::DecideArgs;
+use crate::evaluate::EvaluateArgs;
 use crate::experiment::ExperimentArgs;
 use crate::learn::LearnArgs;
 use crate::train::TrainArgs;
@@ -39,6 +40,8 @@ pub(crate) enum Command {
     Learn(LearnArgs),
     /// Fits, trains and tunes policies, and plays them all on the same episodes
     Compare(CompareArgs),
+    /// Plays saved models, policy files and programs of your own on the same episodes, without training
+    Evaluate(EvaluateArgs),
     /// Decides an episode step by step: contexts on standard input, actions on standard output
     Decide(DecideArgs),
     /// Runs one experiment of the paper and writes its tables

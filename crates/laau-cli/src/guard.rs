@@ -42,6 +42,14 @@ pub(crate) enum Source {
 }
 
 impl Source {
+    /// The incumbent's name in a comparison.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Kind(kind) => kind.name(),
+            Self::File(..) => "incumbent",
+        }
+    }
+
     /// A fit of the incumbent, for a comparison that has not fitted it anyway.
     pub(crate) fn fit(self, training: &Training) -> Box<dyn Fit> {
         match self {

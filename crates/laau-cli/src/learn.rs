@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &LearnArgs) -> Result<(), Failure> {
     let [set] = sets::read(&*task.problem, [&arguments.episodes])?;
     let (model, seed, trained_on) = if let (Some((model, summary)), Some(path)) = (warm, &arguments.model) {
         sets::check_model(&task, &model.spec)?;
-        set.check_horizon(model.spec.horizon, &path.display().to_string())?;
+        set.check_horizon(&model.spec.horizons(), &path.display().to_string())?;
         (model, summary.seed, summary.trained_on)
     } else {
         let laau = config.section(&arguments.cold)?.laau()?;

@@ -5,6 +5,7 @@ mod compare;
 mod config;
 mod data;
 mod decide;
+mod evaluate;
 mod experiment;
 mod failure;
 mod guard;
@@ -12,6 +13,7 @@ mod interrupt;
 mod learn;
 mod output;
 mod progress;
+mod report;
 mod sets;
 mod train;
 mod usage;
@@ -44,6 +46,7 @@ fn execute(command: &Command) -> Result<(), Failure> {
         Command::Train(arguments) => train::run(arguments),
         Command::Learn(arguments) => learn::run(arguments),
         Command::Compare(arguments) => compare::run(arguments),
+        Command::Evaluate(arguments) => evaluate::run(arguments),
         Command::Decide(arguments) => decide::run(arguments),
         Command::Experiment(arguments) => experiment::run(arguments),
         Command::Config { .. } => output::print(config::default_text()?),

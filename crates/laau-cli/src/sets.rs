@@ -1,5 +1,6 @@
 //! Sets of episodes from files, checked before anything is computed.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use laau::core::{Dimensions, Episodes, Error, Problem, Task};
@@ -30,8 +31,9 @@ pub(crate) fn read<const COUNT: usize>(
         set.check(problem)?;
         sets.push(set);
     }
+    let first = sets[0].episodes.horizon();
     for set in &sets {
-        set.check_horizon(sets[0].episodes.horizon(), &sets[0].path.display().to_string())?;
+        set.check_horizon(&(first..=first), &sets[0].path.display().to_string())?;
     }
     sets.try_into().map_err(|_| {
         Failure::new(
@@ -67,13 +69,14 @@ impl Set {
     }
 
     /// Checks that the episodes have as many steps as something else.
-    pub(crate) fn check_horizon(&self, expected: usize, of: &str) -> Result<(), Failure> {
+    pub(crate) fn check_horizon(&self, expected: &RangeInclusive<usize>, of: &str) -> Result<(), Failure> {
         match self.episodes.horizon() {
-            horizon if horizon == expected => Ok(()),
+            horizon if expected.contains(&horizon) => Ok(()),
             horizon => Err(Failure::new(
                 format_args!(
-                    "{}: episodes of {horizon} steps, {of} has {expected}",
-                    self.path.display()
+                    "{}: episodes of {horizon} steps, {of} has {}",
+                    self.path.display(),
+                    range(expected)
                 ),
                 "make all episodes with the same --horizon",
             )),
@@ -106,6 +109,14 @@ impl Set {
             };
             Failure::new(format_args!("{path}: {error}"), hint)
         })
+    }
+}
+
+/// `20`, or `10 to 40`.
+pub(crate) fn range(steps: &RangeInclusive<usize>) -> String {
+    match (steps.start(), steps.end()) {
+        (fewest, most) if fewest == most => most.to_string(),
+        (fewest, most) => format!("{fewest} to {most}"),
     }
 }
 

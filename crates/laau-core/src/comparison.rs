@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::fit::{Fit, FitObserver, FitSets, Fitted, Player, Sets};
 use crate::guard::Form;
 use crate::report::{PolicyReport, Report, Run};
-use crate::rollout::Rollout;
+use crate::results::Results;
 use crate::task::Task;
 
 /// Fits policies, plays them on the same test episodes and reports.
@@ -24,6 +24,7 @@ pub struct Comparison<'a> {
     skip_inapplicable: bool,
     timed: bool,
     guard: Option<GuardedRows>,
+    keep_sequential: bool,
     observer: &'a dyn ComparisonObserver,
 }
 
@@ -87,6 +88,7 @@ impl<'a> Comparison<'a> {
             skip_inapplicable: false,
             timed: false,
             guard: None,
+            keep_sequential: false,
             observer: &(),
         }
     }
@@ -136,7 +138,7 @@ impl<'a> Comparison<'a> {
         self
     }
 
-    /// Measures the time of a decision, too.
+    /// Measures the time of a decision, too; not that of a sequential policy, which would have to play more episodes for it.
     #[must_use]
     pub fn timed(mut self) -> Self {
         self.timed = true;
@@ -158,6 +160,13 @@ impl<'a> Comparison<'a> {
             incumbent: incumbent.into(),
             level,
         });
+        self
+    }
+
+    /// Keeps the rollouts of sequential policies, which cannot be asked to play the same episodes again.
+    #[must_use]
+    pub fn keep_sequential(mut self, keep: bool) -> Self {
+        self.keep_sequential = keep;
         self
     }
 
@@ -240,9 +249,9 @@ impl<'a> Comparison<'a> {
             .into_iter()
             .map(|(name, runs)| {
                 let mut report =
-                    PolicyReport::new(name, runs, &self.seeds, &self.sets.test, optimum.as_deref());
-                if self.timed && unfinished.is_empty() {
-                    let player = &report.runs[0].fitted.player;
+                    PolicyReport::new(name, runs, &self.seeds, &self.sets.test, optimum.as_ref());
+                let player = &report.runs[0].fitted.player;
+                if self.timed && unfinished.is_empty() && !player.is_sequential() {
                     report.microseconds_per_decision =
                         Some(microseconds(self.task, player, &self.sets.test)?);
                 }
@@ -273,13 +282,30 @@ impl<'a> Comparison<'a> {
         if stopper.stopped {
             return Ok(None);
         }
-        let fitted = fitted?;
-        let rollouts = fitted.player.play(self.task, &self.sets.test)?;
-        Ok(Some(Run {
+        self.play_fitted(fitted?, seed).map(Some)
+    }
+
+    fn play_fitted(&self, fitted: Fitted, seed: u64) -> Result<Run, Error> {
+        let mut results = Results::default();
+        let mut rollouts = Vec::new();
+        let keep = self.keep_sequential && fitted.player.is_sequential();
+        fitted
+            .player
+            .play_in_blocks(self.task, &self.sets.test, |block| {
+                for rollout in &block {
+                    results.push(rollout);
+                }
+                if keep {
+                    rollouts.extend(block);
+                }
+                Ok::<(), Error>(())
+            })?;
+        Ok(Run {
             seed,
             fitted,
+            results,
             rollouts,
-        }))
+        })
     }
 
     /// The rows of guarded policies; nothing is fitted again.
@@ -311,12 +337,7 @@ impl<'a> Comparison<'a> {
                         guard.level,
                         Form::Layer,
                     )?;
-                    let rollouts = fitted.player.play(self.task, &self.sets.test)?;
-                    Ok(Run {
-                        seed: self.seeds[index],
-                        fitted,
-                        rollouts,
-                    })
+                    self.play_fitted(fitted, self.seeds[index])
                 });
                 Ok((format!("{name}-guarded"), runs.collect::<Result<_, Error>>()?))
             })
@@ -335,16 +356,16 @@ impl<'a> Comparison<'a> {
         &self,
         played: &[(String, Vec<Run>)],
         left_out: &mut Vec<(String, Error)>,
-    ) -> Option<Vec<Rollout>> {
+    ) -> Option<Results> {
         let listed = played.iter().find_map(|(_, runs)| match runs[0].fitted.player {
-            Player::Hindsight(_) => Some(runs[0].rollouts.clone()),
+            Player::Hindsight(_) => Some(runs[0].results.clone()),
             Player::Online(_) => None,
         });
         if listed.is_some() || self.entries.iter().any(|entry| entry.fit.is_hindsight()) {
             return listed;
         }
         match self.play(&**self.optimum.as_ref()?, self.sets.to_fit(), self.seeds[0]) {
-            Ok(run) => run.map(|run| run.rollouts),
+            Ok(run) => run.map(|run| run.results),
             Err(error) => {
                 left_out.push(("opt".to_owned(), error));
                 None

@@ -221,6 +221,36 @@ impl Episodes {
         }
     }
 
+    /// The first `steps` steps of the episodes at the given positions, in that order, with budgets in proportion: `B n/N`, and
+    /// never less than the problem's steps use at least. All steps, if there are fewer.
+    #[must_use]
+    pub fn cut(&self, steps: usize, indices: &[usize], problem: &dyn Problem) -> Self {
+        let steps = steps.min(self.horizon);
+        let mut least = vec![0.0; self.budget_len];
+        problem.reserve(steps, &mut least);
+        let mut contexts = Vec::with_capacity(indices.len() * steps * self.context_len);
+        let mut budgets = Vec::with_capacity(indices.len() * self.budget_len);
+        for &index in indices {
+            let episode = self.get(index);
+            contexts.extend_from_slice(&episode.contexts[..steps * self.context_len]);
+            let share = steps as f64 / self.horizon as f64;
+            budgets.extend(
+                episode
+                    .budgets
+                    .iter()
+                    .zip(&least)
+                    .map(|(b, least)| (b * share).max(*least)),
+            );
+        }
+        Self {
+            contexts,
+            budgets,
+            horizon: steps,
+            scaling: self.scaling.clone(),
+            ..*self
+        }
+    }
+
     /// Checks that a problem can be played on these episodes: sizes fit, and every budget pays the lower bound of every
     /// step.
     ///

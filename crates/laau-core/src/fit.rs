@@ -10,7 +10,7 @@ use crate::episode::Episodes;
 use crate::error::Error;
 use crate::hindsight::Hindsight;
 use crate::policy::{GradientCounts, Policy};
-use crate::rollout::{Rollout, rollout_all, rollout_hindsight};
+use crate::rollout::{Rollout, hindsight_range, rollout_range};
 use crate::task::Task;
 
 /// Episodes to fit, to tune and to test on.
@@ -147,15 +147,50 @@ pub enum Player {
 }
 
 impl Player {
+    /// Whether it plays one episode after the other.
+    #[must_use]
+    pub fn is_sequential(&self) -> bool {
+        match self {
+            Self::Online(policy) => policy.is_sequential(),
+            Self::Hindsight(_) => false,
+        }
+    }
+
     /// Plays all episodes, in parallel; the result does not depend on the number of threads.
     ///
     /// # Errors
     /// When the problem cannot be played on the episodes, or a plan fails.
     pub fn play(&self, task: &Task, episodes: &Episodes) -> Result<Vec<Rollout>, Error> {
-        match self {
-            Self::Online(policy) => rollout_all(&*task.problem, &**policy, episodes),
-            Self::Hindsight(hindsight) => rollout_hindsight(&*task.problem, &**hindsight, episodes),
+        let mut all = Vec::with_capacity(episodes.len());
+        self.play_in_blocks(task, episodes, |rollouts| {
+            all.extend(rollouts);
+            Ok::<(), Error>(())
+        })?;
+        Ok(all)
+    }
+
+    /// The same, some episodes at a time and in order, so that not all rollouts have to be in memory.
+    ///
+    /// # Errors
+    /// As [`Player::play`], and what `each` returns, as soon as it does.
+    pub fn play_in_blocks<E: From<Error>>(
+        &self,
+        task: &Task,
+        episodes: &Episodes,
+        mut each: impl FnMut(Vec<Rollout>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        /// Enough for any number of threads, and a few megabytes.
+        const BLOCK: usize = 1024;
+        let problem = &*task.problem;
+        episodes.check(problem)?;
+        for first in (0..episodes.len()).step_by(BLOCK) {
+            let range = first..episodes.len().min(first + BLOCK);
+            each(match self {
+                Self::Online(policy) => rollout_range(problem, &**policy, episodes, range),
+                Self::Hindsight(plan) => hindsight_range(problem, &**plan, episodes, range),
+            }?)?;
         }
+        Ok(())
     }
 }
 

@@ -23,6 +23,7 @@ pub mod problems;
 mod projected;
 mod projection;
 mod report;
+mod results;
 mod rollout;
 mod scaling;
 mod solver;
@@ -51,6 +52,7 @@ pub use projection::Projection;
 pub use report::{
     GuardReport, PolicyReport, Report, Run, SeedReport, align, column_names, four_digits, quantile,
 };
+pub use results::Results;
 pub use rollout::{Rollout, mean_utility, rollout, rollout_all, rollout_hindsight};
 pub use scaling::{Affine, Constants, ContextRange, ScaledColumn, Scaling, TrainedOn};
 pub use solver::{

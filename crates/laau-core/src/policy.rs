@@ -52,6 +52,11 @@ pub trait Policy: Send + Sync {
 
     /// Opens an agent for one episode.
     fn begin(&self) -> Box<dyn Agent + '_>;
+
+    /// Whether episodes have to be played one after the other and in order, as by a program that serves one at a time.
+    fn is_sequential(&self) -> bool {
+        false
+    }
 }
 
 /// A policy at work on one episode.
@@ -90,25 +95,26 @@ pub trait Agent {
     }
 }
 
-impl<P: Policy + ?Sized> Policy for Box<P> {
-    fn name(&self) -> &str {
-        (**self).name()
-    }
+macro_rules! policy_behind {
+    ($pointer:ident) => {
+        impl<P: Policy + ?Sized> Policy for $pointer<P> {
+            fn name(&self) -> &str {
+                (**self).name()
+            }
 
-    fn begin(&self) -> Box<dyn Agent + '_> {
-        (**self).begin()
-    }
+            fn begin(&self) -> Box<dyn Agent + '_> {
+                (**self).begin()
+            }
+
+            fn is_sequential(&self) -> bool {
+                (**self).is_sequential()
+            }
+        }
+    };
 }
 
-impl<P: Policy + ?Sized> Policy for Arc<P> {
-    fn name(&self) -> &str {
-        (**self).name()
-    }
-
-    fn begin(&self) -> Box<dyn Agent + '_> {
-        (**self).begin()
-    }
-}
+policy_behind!(Box);
+policy_behind!(Arc);
 
 /// Counts of exact and approximate gradients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]

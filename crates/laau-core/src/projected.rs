@@ -34,6 +34,10 @@ impl<P: Policy> Policy for Projected<P> {
             count: 0,
         })
     }
+
+    fn is_sequential(&self) -> bool {
+        self.inner.is_sequential()
+    }
 }
 
 struct ProjectedAgent<'a> {

@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::fit::{Fitted, Parameter, Player};
 use crate::guard::{Certificate, Form};
 use crate::policy::{GradientCounts, Policy};
+use crate::results::Results;
 use crate::rollout::Rollout;
 
 /// The figures of several policies on the same episodes.
@@ -101,7 +102,7 @@ pub struct GuardReport {
 
 impl GuardReport {
     /// Sums up certificates; none of none.
-    fn new(certificates: impl Iterator<Item = Certificate>, steps: usize) -> Option<Self> {
+    fn new<'a>(certificates: impl Iterator<Item = &'a Certificate>, steps: usize) -> Option<Self> {
         let mut report: Option<Self> = None;
         for certificate in certificates {
             let worst = report.get_or_insert(Self {
@@ -153,6 +154,9 @@ pub struct Run {
     /// The policy, and what was found for it.
     pub fitted: Fitted,
     /// How the test episodes went, in order.
+    pub results: Results,
+    /// Every step of them, if [`crate::Comparison::keep_sequential`] asked for it; else none. What is not kept can be played
+    /// again, to the same bits.
     pub rollouts: Vec<Rollout>,
 }
 
@@ -312,7 +316,7 @@ impl fmt::Debug for Report {
 }
 
 impl PolicyReport {
-    /// Sums up the runs of one policy, one per seed or one for all; `optimum` are the rollouts of the offline optimum on
+    /// Sums up the runs of one policy, one per seed or one for all; `optimum` is how the offline optimum fared on
     /// the same episodes.
     ///
     /// # Panics
@@ -323,15 +327,15 @@ impl PolicyReport {
         runs: Vec<Run>,
         seeds: &[u64],
         episodes: &Episodes,
-        optimum: Option<&[Rollout]>,
+        optimum: Option<&Results>,
     ) -> Self {
-        let all: Vec<&Rollout> = runs.iter().flat_map(|run| &run.rollouts).collect();
-        let mut utilities: Vec<f64> = all.iter().map(|rollout| rollout.utility()).collect();
+        let all = || runs.iter().map(|run| &run.results);
+        let sum = |of: fn(&Results) -> &[u32]| all().flat_map(of).map(|steps| *steps as usize).sum();
+        let mut utilities: Vec<f64> = all()
+            .flat_map(|results| results.utilities.iter().copied())
+            .collect();
         let utility = mean(&utilities);
-        let best = optimum.map(|optimum| {
-            let best: Vec<f64> = optimum.iter().map(Rollout::utility).collect();
-            mean(&best)
-        });
+        let best = optimum.map(Results::mean_utility);
         // A fraction of an optimum that is zero says nothing.
         let fraction_of_best = |utility| best.map(|best| fraction(utility, best)).filter(|f| f.is_finite());
         let mut gradients: Option<GradientCounts> = None;
@@ -346,13 +350,13 @@ impl PolicyReport {
             .enumerate()
             .map(|(position, &seed)| {
                 let run = &runs[position.min(runs.len() - 1)];
-                let utility = crate::rollout::mean_utility(&run.rollouts);
+                let utility = run.results.mean_utility();
                 SeedReport {
                     seed,
                     utility,
                     fraction_of_opt: fraction_of_best(utility),
-                    remaining_percent: remaining_percent(run.rollouts.iter(), episodes),
-                    violations: run.rollouts.iter().map(|r| r.violations).sum(),
+                    remaining_percent: remaining_percent(&[&run.results], episodes),
+                    violations: run.results.violations.iter().map(|steps| *steps as usize).sum(),
                     parameters: run.fitted.parameters.clone(),
                 }
             })
@@ -361,15 +365,15 @@ impl PolicyReport {
             name: name.into(),
             utility,
             fraction_of_opt: fraction_of_best(utility),
-            remaining_percent: remaining_percent(all.iter().copied(), episodes),
+            remaining_percent: remaining_percent(&all().collect::<Vec<_>>(), episodes),
             quantiles: [0.0, 0.25, 0.5, 0.75, 1.0].map(|q| quantile(&utilities, q)),
-            violations: all.iter().map(|r| r.violations).sum(),
-            failures: all.iter().map(|r| r.failures).sum(),
-            projections: all.iter().map(|r| r.projections).sum(),
-            unconverged: all.iter().map(|r| r.unconverged).sum(),
+            violations: sum(|results| &results.violations),
+            failures: sum(|results| &results.failures),
+            projections: sum(|results| &results.projections),
+            unconverged: all().map(|results| results.unconverged).sum(),
             guard: GuardReport::new(
-                all.iter().filter_map(|rollout| rollout.certificate),
-                all.iter().map(|rollout| rollout.costs.len()).sum(),
+                all().flat_map(|results| &results.certificates),
+                all().map(Results::len).sum::<usize>() * episodes.horizon(),
             ),
             gradients,
             microseconds_per_decision: None,
@@ -388,23 +392,23 @@ impl PolicyReport {
     /// The first error of the policy in a step, if there is one.
     #[must_use]
     pub fn first_failure(&self) -> Option<&Error> {
-        let mut rollouts = self.runs.iter().flat_map(|run| &run.rollouts);
-        rollouts.find_map(|rollout| rollout.first_failure.as_ref())
+        self.runs
+            .iter()
+            .find_map(|run| run.results.first_failure.as_ref())
     }
 }
 
-/// The mean remaining budget in percent; episodes repeat, once per seed.
-fn remaining_percent<'a>(
-    rollouts: impl ExactSizeIterator<Item = &'a Rollout>,
-    episodes: &Episodes,
-) -> Vec<f64> {
-    let count = rollouts.len();
+/// The mean remaining budget in percent over all runs.
+fn remaining_percent(runs: &[&Results], episodes: &Episodes) -> Vec<f64> {
+    let count: usize = runs.iter().map(|results| results.len()).sum();
     let mut percent = vec![0.0; episodes.budget_len()];
-    for (index, rollout) in rollouts.enumerate() {
-        let budgets = episodes.get(index % episodes.len()).budgets();
-        for ((percent, remaining), &budget) in percent.iter_mut().zip(&rollout.remaining).zip(budgets) {
-            if budget > 0.0 {
-                *percent += 100.0 * remaining / budget / count as f64;
+    for results in runs {
+        for (index, episode) in episodes.iter().enumerate().take(results.len()) {
+            let remaining = results.remaining_of(index);
+            for ((percent, remaining), &budget) in percent.iter_mut().zip(remaining).zip(episode.budgets()) {
+                if budget > 0.0 {
+                    *percent += 100.0 * remaining / budget / count as f64;
+                }
             }
         }
     }

@@ -1,5 +1,7 @@
 //! Plays policies on episodes.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use crate::episode::{Episode, Episodes};
@@ -112,7 +114,7 @@ pub fn rollout(problem: &dyn Problem, policy: &dyn Policy, episode: &Episode<'_>
     Ok(result)
 }
 
-/// Plays all episodes, in parallel; the result does not depend on the number of threads.
+/// Plays all episodes, in parallel unless the policy is sequential; the result does not depend on the number of threads.
 ///
 /// # Errors
 /// When the problem cannot be played on the episodes.
@@ -122,10 +124,22 @@ pub fn rollout_all(
     episodes: &Episodes,
 ) -> Result<Vec<Rollout>, Error> {
     episodes.check(problem)?;
-    (0..episodes.len())
-        .into_par_iter()
-        .map(|index| rollout(problem, policy, &episodes.get(index)).map_err(|error| error.in_episode(index)))
-        .collect()
+    rollout_range(problem, policy, episodes, 0..episodes.len())
+}
+
+/// Plays some of the episodes, which have been checked.
+pub(crate) fn rollout_range(
+    problem: &dyn Problem,
+    policy: &dyn Policy,
+    episodes: &Episodes,
+    range: Range<usize>,
+) -> Result<Vec<Rollout>, Error> {
+    let play =
+        |index| rollout(problem, policy, &episodes.get(index)).map_err(|error| error.in_episode(index));
+    if policy.is_sequential() {
+        return range.map(play).collect();
+    }
+    range.into_par_iter().map(play).collect()
 }
 
 /// Plans and plays all episodes in hindsight, in parallel.
@@ -138,8 +152,18 @@ pub fn rollout_hindsight(
     episodes: &Episodes,
 ) -> Result<Vec<Rollout>, Error> {
     episodes.check(problem)?;
+    hindsight_range(problem, hindsight, episodes, 0..episodes.len())
+}
+
+/// Plans and plays some of the episodes, which have been checked.
+pub(crate) fn hindsight_range(
+    problem: &dyn Problem,
+    hindsight: &dyn Hindsight,
+    episodes: &Episodes,
+    range: Range<usize>,
+) -> Result<Vec<Rollout>, Error> {
     let width = episodes.horizon() * problem.dimensions().actions;
-    (0..episodes.len())
+    range
         .into_par_iter()
         .map(|index| {
             let episode = episodes.get(index);

@@ -18,7 +18,7 @@ pub use load::{
     Readings, Step, Table, TableOptions, Trace, TraceCounts, ValueColumn, VmProperty, VmTableOptions, expand,
 };
 pub use shift::{tsne, wasserstein};
-pub use tables::{TableColumn, Values, read_episodes, write_episodes, write_table};
+pub use tables::{TableColumn, Values, read_episodes, write_episodes, write_table, write_table_in_blocks};
 pub use windows::{
     Construction, EpisodeOptions, Gap, ImportReport, Imported, Normalisation, OutOfRange, Split, SplitBy,
     import,

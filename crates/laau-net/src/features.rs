@@ -118,6 +118,22 @@ pub(crate) fn normalisation(statistics: &Statistics, feature: usize) -> (f64, f6
     (inverse_scale, -statistics.feature_mean[feature] * inverse_scale)
 }
 
+/// The same of a feature of the remaining budgets, in an episode of so many steps. Budgets per step are as they are.
+#[inline(always)]
+pub(crate) fn budget_normalisation(
+    spec: &ModelSpec,
+    statistics: &Statistics,
+    feature: usize,
+    horizon: usize,
+) -> (f64, f64) {
+    let (slope, offset) = normalisation(statistics, feature);
+    if feature < spec.dimensions.budgets {
+        (slope * spec.stretch(horizon), offset)
+    } else {
+        (slope, offset)
+    }
+}
+
 /// Reads the contexts of one episode step by step and computes what follows from them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ContextReader {
@@ -337,7 +353,7 @@ pub(crate) fn observe(
 ) {
     let (spec, statistics) = (&model.spec, &model.statistics);
     let (remaining, steps_left) = (observation.remaining, observation.steps_left());
-    write_budget_features(spec, statistics, remaining, steps_left, features);
+    write_budget_features(spec, statistics, observation, features);
     if spec.features == Features::History || spec.form == PriceBase::Residual {
         reader.catch_up(spec, statistics, observation);
     }
@@ -352,12 +368,13 @@ pub(crate) fn observe(
 pub(crate) fn write_budget_features(
     spec: &ModelSpec,
     statistics: &Statistics,
-    remaining: &[f64],
-    steps_left: usize,
+    observation: &Observation<'_>,
     features: &mut [f64],
 ) {
+    let (remaining, steps_left) = (observation.remaining, observation.steps_left());
     for j in 0..budget_features(spec) {
-        let (slope, offset) = budget_feature(normalisation(statistics, j), remaining.len(), j, steps_left);
+        let normalisation = budget_normalisation(spec, statistics, j, observation.horizon);
+        let (slope, offset) = budget_feature(normalisation, remaining.len(), j, steps_left);
         features[j] = slope * remaining[j % remaining.len()] + offset;
     }
 }

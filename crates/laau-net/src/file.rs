@@ -5,6 +5,7 @@
 //! | `format`, `format_version` | `laau-model`, 2 |
 //! | `digest` | SHA-256 of everything else; loading checks it |
 //! | `problem`, `parameters`, `dimensions`, `horizon` | what the model is for |
+//! | `shortest_horizon` | of a model of several horizons: the fewest steps; `horizon` has the most |
 //! | `network`, `features`, `output`, `form` | what it is made of |
 //! | `training` | the [`Summary`]: seed, epochs, best validation utility, gradient counts, engine, crate version, and the [`TrainedOn`]: how readings became the training contexts, and their range |
 //!
@@ -187,6 +188,9 @@ pub(crate) fn put_spec(archive: &mut Archive, spec: &ModelSpec) -> Result<(), Er
     archive.put_json("parameters", &spec.parameters)?;
     archive.put_json("dimensions", &spec.dimensions)?;
     archive.put_json("horizon", &spec.horizon)?;
+    if spec.shortest_horizon != spec.horizon {
+        archive.put_json("shortest_horizon", &spec.shortest_horizon)?;
+    }
     archive.put_json("network", &spec.network)?;
     archive.put_json("features", &spec.features)?;
     archive.put_json("output", &spec.output)?;
@@ -195,11 +199,17 @@ pub(crate) fn put_spec(archive: &mut Archive, spec: &ModelSpec) -> Result<(), Er
 
 /// Reads a specification; a custom network takes over the constructor of the given one, and must have its variables.
 pub(crate) fn take_spec(archive: &Archive, network: Option<&Network>) -> Result<ModelSpec, Fault> {
+    let horizon = archive.json("horizon")?;
     let mut spec = ModelSpec {
         problem: archive.text("problem")?.to_owned(),
         parameters: archive.json("parameters")?,
         dimensions: archive.json("dimensions")?,
-        horizon: archive.json("horizon")?,
+        horizon,
+        // A model of one horizon says it once.
+        shortest_horizon: match archive.text("shortest_horizon") {
+            Ok(_) => archive.json("shortest_horizon")?,
+            Err(_) => horizon,
+        },
         network: archive.json("network")?,
         features: archive.json("features")?,
         output: archive.json("output")?,

@@ -103,6 +103,7 @@ impl Laau {
             parameters: problem.parameters(),
             dimensions: problem.dimensions(),
             horizon,
+            shortest_horizon: self.training.shortest_horizon.unwrap_or(horizon),
             network: self.network.clone(),
             features: self.features,
             output: self.output,

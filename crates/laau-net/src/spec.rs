@@ -1,6 +1,7 @@
 //! What a model is made of, before it has weights.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use laau_core::{Dimensions, Parameter, Problem};
 use serde::{Deserialize, Serialize};
@@ -24,8 +25,10 @@ pub struct ModelSpec {
     pub parameters: BTreeMap<String, Parameter>,
     /// The problem's sizes.
     pub dimensions: Dimensions,
-    /// The number of steps it was trained for.
+    /// The number of steps it was trained for; the most of them, if for several.
     pub horizon: usize,
+    /// The fewest steps it was trained for; `horizon` for a model of one.
+    pub shortest_horizon: usize,
     /// The network.
     pub network: Network,
     /// What the network sees.
@@ -45,6 +48,7 @@ impl ModelSpec {
             parameters: problem.parameters(),
             dimensions: problem.dimensions(),
             horizon,
+            shortest_horizon: horizon,
             network: Network::Mlp {
                 hidden: vec![10, 10],
                 spectral_bound: None,
@@ -88,6 +92,15 @@ impl ModelSpec {
         if self.horizon == 0 {
             return invalid("horizon", "expected at least one step, found 0".to_owned());
         }
+        if !(1..=self.horizon).contains(&self.shortest_horizon) {
+            return invalid(
+                "shortest_horizon",
+                format!(
+                    "expected 1 to {} steps, found {}",
+                    self.horizon, self.shortest_horizon
+                ),
+            );
+        }
         let bound = match &self.network {
             Network::Mlp {
                 hidden,
@@ -110,6 +123,21 @@ impl ModelSpec {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The numbers of steps it was trained for.
+    #[must_use]
+    pub fn horizons(&self) -> RangeInclusive<usize> {
+        self.shortest_horizon..=self.horizon
+    }
+
+    /// What remaining budgets are multiplied with before the network sees them: a model of several horizons sees those of a
+    /// short episode as large as those of the longest one.
+    pub(crate) fn stretch(&self, horizon: usize) -> f64 {
+        if self.shortest_horizon == self.horizon {
+            return 1.0;
+        }
+        self.horizon as f64 / horizon as f64
     }
 
     /// Checks that this is a model for a problem.

@@ -2,6 +2,7 @@
 
 use laau_core::{Episodes, Error, quantile};
 
+use super::table::MOST_LEVELS;
 use crate::shared::Running;
 
 /// How the contexts of an episode follow each other, estimated from a set of episodes.
@@ -24,8 +25,11 @@ pub enum Chain {
     RunningMean {
         /// The running means for which a distribution is kept, increasing.
         means: Vec<f64>,
-        /// Number of steps for which there are distributions: those after the first, second, … context.
+        /// Number of steps for which there are distributions, the last ones of an episode.
         steps: usize,
+        /// Number of steps before them.
+        #[serde(default)]
+        before: usize,
         /// The values of each distribution, `steps × means × atoms`, each with the same probability.
         atoms: Vec<f64>,
     },
@@ -96,21 +100,31 @@ impl Chain {
 
     /// The distribution of the next context at each step and for each of about `means` running means, in `atoms` parts.
     ///
-    /// The running means are quantiles of those of the training set, so that they lie where episodes are. Episodes count by
+    /// Of a long episode, the last [`MOST_LEVELS`] steps have distributions of their own; the table of the dynamic program ends
+    /// there. The running means are quantiles of those of the training set, so that they lie where episodes are. Episodes count by
     /// a Gaussian kernel in the distance of their running mean, measured in steps of that grid.
     #[must_use]
     pub fn running_mean(train: &Episodes, means: usize, atoms: usize) -> Self {
-        let (steps, count) = (train.horizon() - 1, train.len());
-        // Step by step, the running mean of every episode.
-        let mut running = vec![0.0; train.horizon() * count];
+        let (transitions, count) = (train.horizon() - 1, train.len());
+        let steps = transitions.min(MOST_LEVELS);
+        let before = transitions - steps;
+        // Step by step, the running mean of every episode; and of all steps, or as many of them, where the grid goes.
+        let mut running = vec![0.0; steps * count];
+        let stride = train.horizon().div_ceil(MOST_LEVELS + 1);
+        let mut sorted = Vec::with_capacity(train.horizon().div_ceil(stride) * count);
         for (index, episode) in train.iter().enumerate() {
             let mut sum = 0.0;
             for step in 0..train.horizon() {
                 sum += episode.context(step)[0];
-                running[step * count + index] = sum / (step + 1) as f64;
+                let mean = sum / (step + 1) as f64;
+                if (before..transitions).contains(&step) {
+                    running[(step - before) * count + index] = mean;
+                }
+                if step % stride == 0 {
+                    sorted.push(mean);
+                }
             }
         }
-        let mut sorted = running.clone();
         sorted.sort_by(f64::total_cmp);
         let gaps = means.max(2) - 1;
         let mut grid: Vec<f64> = (0..=gaps)
@@ -123,7 +137,7 @@ impl Chain {
             samples.clear();
             for (mean, episode) in running[step * count..].iter().zip(train.iter()) {
                 let Position { state, fraction } = position(&grid, *mean);
-                samples.push((episode.context(step + 1)[0], state as f64 + fraction));
+                samples.push((episode.context(before + step + 1)[0], state as f64 + fraction));
             }
             samples.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
             let width = bandwidth(&samples).max(LEAST_WIDTH);
@@ -134,6 +148,7 @@ impl Chain {
         Self::RunningMean {
             means: grid,
             steps,
+            before,
             atoms: values,
         }
     }
@@ -168,12 +183,13 @@ impl Chain {
                     transitions.len()
                 ))
             }
-            Self::RunningMean { means, steps, atoms }
-                if means.is_empty()
-                    || !finite(means)
-                    || !finite(atoms)
-                    || !increasing(means)
-                    || (*steps > 0 && (atoms.is_empty() || atoms.len() % (steps * means.len()) != 0)) =>
+            Self::RunningMean {
+                means, steps, atoms, ..
+            } if means.is_empty()
+                || !finite(means)
+                || !finite(atoms)
+                || !increasing(means)
+                || (*steps > 0 && (atoms.is_empty() || atoms.len() % (steps * means.len()) != 0)) =>
             {
                 wrong(format!(
                     "expected atoms for {steps} steps and {} increasing means, found {}",
@@ -218,11 +234,16 @@ impl Chain {
                 };
                 out.extend(atoms.iter().zip(row).enumerate().map(branch));
             }
-            Self::RunningMean { means, steps, atoms } => {
-                // With `left` of `steps` to come, `steps + 1 − left` contexts have been seen.
+            Self::RunningMean {
+                means,
+                steps,
+                before,
+                atoms,
+            } => {
+                // With `left` of `steps` to come, `before + steps + 1 − left` contexts have been seen.
                 let step = steps.saturating_sub(left);
                 let count = atoms.len() / (steps * means.len());
-                let seen = (step + 1) as f64;
+                let seen = (before + step + 1) as f64;
                 for &context in &atoms[(step * means.len() + state) * count..][..count] {
                     let mean = (seen * means[state] + context) / (seen + 1.0);
                     out.push(Branch {

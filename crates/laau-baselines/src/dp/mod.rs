@@ -146,8 +146,8 @@ impl Fit for DpOptions {
 /// envelope theorem it follows its own recursion: the price of a state is the mean, over the next context, of the price at
 /// the best action there.
 ///
-/// One budget, one action and a scalar context. A horizon longer than the table's takes the longest table at the same
-/// excess per step.
+/// One budget, one action and a scalar context. With more steps to come than the table has, at most 256, the longest table is
+/// taken at the same excess per step.
 pub struct DynamicProgram {
     problem: Arc<dyn SmoothProblem>,
     chain: Chain,

@@ -6,6 +6,10 @@ use rayon::prelude::*;
 use super::chain::{Branch, Chain, Position};
 use super::step::ScalarStep;
 
+/// The largest number of steps to come that has a table of its own. With more, the price of a budget hardly depends on how many
+/// there are, but on how much there is for each: it is that of this many steps.
+pub(crate) const MOST_LEVELS: usize = 256;
+
 /// The value of one more unit of budget with `k` steps to come, by state and by excess budget per step.
 ///
 /// Kept as inverse prices, which are nearly straight in the budget (exactly so for logarithmic utility without bounds),
@@ -21,8 +25,12 @@ pub(crate) struct PriceTable {
 }
 
 impl PriceTable {
-    /// Solves the recursion backwards for up to `levels` steps to come.
+    /// Solves the recursion backwards for up to `levels` steps to come, as far as [`MOST_LEVELS`].
     pub(crate) fn solve(problem: &dyn SmoothProblem, chain: &Chain, levels: usize, points: usize) -> Self {
+        Self::solve_all(problem, chain, levels.min(MOST_LEVELS), points)
+    }
+
+    fn solve_all(problem: &dyn SmoothProblem, chain: &Chain, levels: usize, points: usize) -> Self {
         let step = ScalarStep::new(problem);
         let mut least = [0.0];
         problem.least_usage(&mut least);
@@ -161,6 +169,27 @@ mod tests {
                 );
             }
             assert_eq!(table.price(left, ONLY, left as f64 * 39.0), 0.0);
+        }
+    }
+
+    #[test]
+    fn a_long_horizon_has_a_table_of_bounded_size_and_nearly_the_same_prices() {
+        let problem = WeightedFairness::paper();
+        let chain = Chain::Independent {
+            atoms: vec![0.05, 0.2, 0.4, 0.9],
+        };
+        let whole = PriceTable::solve_all(&problem, &chain, 2000, 96);
+        let short = PriceTable::solve(&problem, &chain, 2000, 96);
+        assert_eq!((whole.levels(), short.levels()), (2000, MOST_LEVELS));
+        for left in [1, 100, 256, 257, 600, 1500, 2000] {
+            for share in [1.5, 4.0, 11.0, 25.0] {
+                let [exact, found] =
+                    [&whole, &short].map(|table| table.price(left, ONLY, left as f64 * (share - 1.0)));
+                assert!(
+                    (found - exact).abs() <= 0.03 * exact,
+                    "{left} steps with {share} each: {found} against {exact}"
+                );
+            }
         }
     }
 

@@ -97,6 +97,13 @@ impl Config {
         if section != ProblemSection::default() {
             return section.spec();
         }
+        ProblemSection::of_model(spec)
+    }
+}
+
+impl ProblemSection {
+    /// The problem that a model is for.
+    pub(crate) fn of_model(spec: &ModelSpec) -> Result<ProblemSpec, Failure> {
         let mut table = serde_json::Map::new();
         table.insert("name".to_owned(), spec.problem.clone().into());
         for (name, value) in &spec.parameters {
@@ -110,9 +117,7 @@ impl Config {
             )
         })
     }
-}
 
-impl ProblemSection {
     /// The problem, with every parameter.
     pub(crate) fn spec(&self) -> Result<ProblemSpec, Failure> {
         let section = Self {

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Section;
 use super::values::{rows, word};
+use crate::failure::Failure;
+use crate::sets::Set;
 
 /// Offline training.
 #[derive(Debug, Clone, PartialEq, Default, Args, Serialize, Deserialize)]
@@ -51,9 +53,44 @@ pub(crate) struct TrainingSection {
     /// epochs from one checkpoint to the next
     #[arg(long, value_name = "N")]
     checkpoint_every: Option<usize>,
+    /// the fewest and the most steps that a model is for; the training episodes have the most
+    #[arg(long, value_name = "N..M", value_parser = word::<Horizons>)]
+    pub(crate) horizons: Option<Horizons>,
 }
 
 type Phases = Vec<(usize, f64)>;
+
+/// Numbers of steps, `10..40`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub(crate) struct Horizons {
+    fewest: usize,
+    most: usize,
+}
+
+impl TryFrom<String> for Horizons {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let read = || {
+            let (fewest, most) = text.split_once("..")?;
+            let horizons = Self {
+                fewest: fewest.trim().parse().ok()?,
+                most: most.trim().parse().ok()?,
+            };
+            (1..=horizons.most).contains(&horizons.fewest).then_some(horizons)
+        };
+        read().ok_or_else(|| {
+            format!("expected the fewest and the most steps, for example 10..40, found {text}")
+        })
+    }
+}
+
+impl From<Horizons> for String {
+    fn from(Horizons { fewest, most }: Horizons) -> Self {
+        format!("{fewest}..{most}")
+    }
+}
 
 /// The step rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,6 +137,7 @@ impl Section for TrainingSection {
             gradient_clip: stock.gradient_clip,
             divergence_factor: Some(stock.divergence_factor),
             checkpoint_every: Some(stock.checkpoint_every),
+            horizons: None,
         }
     }
 
@@ -107,12 +145,21 @@ impl Section for TrainingSection {
         Self {
             patience: Some(20),
             gradient_clip: Some(10.0),
+            horizons: Some(Horizons { fewest: 10, most: 40 }),
             ..Self::default()
         }
     }
 }
 
 impl TrainingSection {
+    /// Checks that the episodes are of the most steps that the models are for.
+    pub(crate) fn check_horizons(&self, train: &Set) -> Result<(), Failure> {
+        match self.horizons {
+            Some(Horizons { most, .. }) => train.check_horizon(&(most..=most), "--horizons"),
+            None => Ok(()),
+        }
+    }
+
     /// The settings, not checked yet.
     pub(crate) fn settings(&self) -> Training {
         let stock = Training::default();
@@ -148,6 +195,7 @@ impl TrainingSection {
             gradient_clip: self.gradient_clip.or(stock.gradient_clip),
             divergence_factor: self.divergence_factor.unwrap_or(stock.divergence_factor),
             checkpoint_every: self.checkpoint_every.unwrap_or(stock.checkpoint_every),
+            shortest_horizon: self.horizons.map(|horizons| horizons.fewest),
         }
     }
 }

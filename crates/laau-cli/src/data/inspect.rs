@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::config::{ConfigFile, Flags, TableSection};
 use crate::failure::Failure;
 use crate::output;
+use crate::sets::range;
 use laau::core::{Constants, Episodes, Scaling, TrainedOn, align, four_digits};
 
 /// The arguments as they are typed.
@@ -203,7 +204,7 @@ fn model(path: &Path) -> Result<(String, Value), Failure> {
         ("kind", "model".to_owned()),
         ("problem", spec.problem.clone()),
         ("of the problem", box_and_more.collect::<Vec<_>>().join(", ")),
-        ("horizon", spec.horizon.to_string()),
+        ("horizon", range(&spec.horizons())),
         ("actions", spec.dimensions.actions.to_string()),
         ("budgets", spec.dimensions.budgets.to_string()),
         ("context", spec.dimensions.context.to_string()),

@@ -62,7 +62,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Request, String> {
 }
 
 /// Writes a value as one line into an empty buffer.
-pub(super) fn write_line(buffer: &mut Vec<u8>, value: &impl Serialize) -> io::Result<()> {
+pub(crate) fn write_line(buffer: &mut Vec<u8>, value: &impl Serialize) -> io::Result<()> {
     buffer.clear();
     serde_json::to_writer(&mut *buffer, value)?;
     buffer.push(b'\n');
@@ -71,7 +71,7 @@ pub(super) fn write_line(buffer: &mut Vec<u8>, value: &impl Serialize) -> io::Re
 
 /// How reading a line ended.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Read {
+pub(crate) enum Read {
     /// A line is in the buffer, without its end.
     Line,
     /// A line that is too long to be a context; it was skipped.
@@ -81,7 +81,7 @@ pub(super) enum Read {
 }
 
 /// Reads one line of bounded length; the last one need not have an end.
-pub(super) fn read_line(input: &mut impl BufRead, buffer: &mut Vec<u8>) -> io::Result<Read> {
+pub(crate) fn read_line(input: &mut impl BufRead, buffer: &mut Vec<u8>) -> io::Result<Read> {
     buffer.clear();
     let read = input.by_ref().take(LONGEST_LINE).read_until(b'\n', buffer)?;
     if read == 0 {

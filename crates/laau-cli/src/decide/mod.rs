@@ -2,10 +2,11 @@
 
 mod intake;
 mod journal;
-mod lines;
+pub(crate) mod lines;
 mod session;
 
 use std::io::{BufReader, Write};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ use crate::config::{ConfigFile, Flags, ProblemSection};
 use crate::failure::{Failure, reason};
 use crate::guard::{self, GuardArgs};
 use crate::output::{self, Named};
-use crate::sets::check_model;
+use crate::sets::{check_model, range};
 
 /// Up to here `laau-core` keeps the reserve of the steps to come without rounding.
 const LONGEST_HORIZON: i64 = 2_000_000;
@@ -225,7 +226,11 @@ impl Plan {
         let asked = arguments.horizon.map(|horizon| horizon as usize);
         let (policy, mut identity, horizon) = match (deployed, model, &arguments.policy, asked) {
             (Some((deployed, identity)), ..) => {
-                (deployed.policy, identity, asked.unwrap_or(deployed.horizon))
+                let horizon = asked.unwrap_or(deployed.horizon);
+                if let (Some(trained), Some(path)) = (&deployed.horizons, &arguments.policy_file) {
+                    horizon_of(path, trained, Some(horizon))?;
+                }
+                (deployed.policy, identity, horizon)
             }
             (None, Some((model, _, bytes)), ..) => {
                 let path = arguments.model.as_deref().unwrap_or(Path::new(""));
@@ -282,6 +287,18 @@ fn deployed(path: &Path, arguments: &DecideArgs) -> Result<(Deployed, Identity),
             "leave --config out",
         ));
     }
+    let (deployed, bytes) = read_policy(path)?;
+    let identity = Identity {
+        name: deployed.name.clone(),
+        model: Some(digest(&bytes)),
+        parameters: std::collections::BTreeMap::new(),
+        guard: None,
+    };
+    Ok((deployed, identity))
+}
+
+/// The policy of a file, and the file's bytes.
+pub(crate) fn read_policy(path: &Path) -> Result<(Deployed, Vec<u8>), Failure> {
     let bytes = std::fs::read(path).map_err(|error| {
         Failure::file(
             path,
@@ -295,17 +312,11 @@ fn deployed(path: &Path, arguments: &DecideArgs) -> Result<(Deployed, Identity),
             "policy files are written by `laau compare -o DIR`",
         )
     })?;
-    let identity = Identity {
-        name: deployed.name.clone(),
-        model: Some(digest(&bytes)),
-        parameters: std::collections::BTreeMap::new(),
-        guard: None,
-    };
-    Ok((deployed, identity))
+    Ok((deployed, bytes))
 }
 
 /// A model, its summary, and the bytes of its file: the hash in the journal is that of the very bytes which decide.
-fn read_model(path: &Path) -> Result<(Model, Summary, Vec<u8>), Failure> {
+pub(crate) fn read_model(path: &Path) -> Result<(Model, Summary, Vec<u8>), Failure> {
     let bytes = std::fs::read(path).map_err(|error| {
         Failure::file(
             path,
@@ -331,16 +342,7 @@ fn with_model(
     task: &Task,
     asked: Option<usize>,
 ) -> Result<(Arc<dyn Policy>, Identity, usize), Failure> {
-    let trained = model.spec.horizon;
-    if let Some(horizon) = asked.filter(|horizon| *horizon != trained) {
-        return Err(Failure::new(
-            format_args!(
-                "{}: the model is for {trained} steps, --horizon asks for {horizon}",
-                path.display()
-            ),
-            format_args!("leave --horizon out, or train a model on episodes of {horizon} steps"),
-        ));
-    }
+    let horizon = horizon_of(path, &model.spec.horizons(), asked)?;
     let identity = Identity {
         name: "laau".to_owned(),
         model: Some(digest(bytes)),
@@ -349,7 +351,32 @@ fn with_model(
     };
     check_model(task, &model.spec)?;
     let policy = Unrolled::new("laau", model, task.solver.clone())?;
-    Ok((Arc::new(policy), identity, trained))
+    Ok((Arc::new(policy), identity, horizon))
+}
+
+/// The horizon that was asked for, if a model is for it; the model's own if it has one.
+fn horizon_of(path: &Path, trained: &RangeInclusive<usize>, asked: Option<usize>) -> Result<usize, Failure> {
+    let single = (trained.start() == trained.end()).then_some(*trained.end());
+    let path = path.display();
+    match (asked.or(single), single) {
+        (Some(horizon), _) if trained.contains(&horizon) => Ok(horizon),
+        (Some(horizon), single) => Err(Failure::new(
+            format_args!(
+                "{path}: the model is for {} steps, --horizon asks for {horizon}",
+                range(trained)
+            ),
+            match single {
+                Some(_) => {
+                    format!("leave --horizon out, or train a model on episodes of {horizon} steps")
+                }
+                None => "train a model with other --horizons".to_owned(),
+            },
+        )),
+        (None, _) => Err(Failure::new(
+            format_args!("{path}: the model is for {} steps", range(trained)),
+            "say how many the episode has with --horizon",
+        )),
+    }
 }
 
 /// The stream.

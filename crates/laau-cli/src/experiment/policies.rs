@@ -112,12 +112,12 @@ impl Rows {
             });
         }
         if horizon == DISTRIBUTION_HORIZON && seed == first_seed {
-            for (episode, rollout) in report.runs[0].rollouts.iter().enumerate() {
+            for (episode, &utility) in report.runs[0].results.utilities.iter().enumerate() {
                 self.episodes.push(EpisodeRow {
                     data: data.clone(),
                     policy: policy.clone(),
                     episode,
-                    utility: rollout.utility(),
+                    utility,
                 });
             }
         }

@@ -96,8 +96,9 @@ fn play(
         for policy in &report.policies {
             export(problem, place, seed, policy, tables)?;
             if position == 0 && SHOWN.contains(&policy.name.as_str()) {
-                let rollout = &policy.runs[0].rollouts[0];
-                export_episode(problem, &policy.name, &sets.test.get(0), rollout, tables)?;
+                let first = sets.test.select(&[0]);
+                let rollouts = policy.runs[0].fitted.player.play(task, &first)?;
+                export_episode(problem, &policy.name, &first.get(0), &rollouts[0], tables)?;
             }
         }
         // The reasons are the same for every seed.

@@ -127,11 +127,12 @@ fn guards(
                 let seed = report.seeds[0];
                 let run = Run {
                     seed,
-                    rollouts: fitted.player.play(study.task, &sets.test)?,
+                    results: fitted.player.play(study.task, &sets.test)?.iter().collect(),
+                    rollouts: Vec::new(),
                     fitted,
                 };
                 let optimum = report.entry(PolicyKind::Opt.name())?;
-                let optimum = Some(&*optimum.runs[0].rollouts);
+                let optimum = Some(&optimum.runs[0].results);
                 let played = PolicyReport::new(policy.name(), vec![run], &[seed], &sets.test, optimum);
                 let fraction = |entry: &PolicyReport| entry.fraction_of_opt.unwrap_or(f64::NAN);
                 let guard = played.guard.as_ref();

@@ -73,6 +73,7 @@ impl Files {
             ("parameters", theirs.parameters == spec.parameters),
             ("dimensions", theirs.dimensions == spec.dimensions),
             ("horizon", theirs.horizon == spec.horizon),
+            ("horizons", theirs.shortest_horizon == spec.shortest_horizon),
             ("network", theirs.network == spec.network),
             ("features", theirs.features == spec.features),
             ("output", theirs.output == spec.output),

@@ -23,6 +23,7 @@ use crate::{interrupt, output, sets};
 #[command(after_help = "Example:
   $ laau train --train train.parquet --validation validation.parquet -o model.safetensors
   $ laau train --train train.parquet --validation validation.parquet --form residual --phases 20:0.005 -o plus.safetensors
+  $ laau train --train train.parquet --validation validation.parquet --horizons 10..40 -o any.safetensors
   $ laau train --train train.parquet --validation validation.parquet -o model.safetensors --resume
 
 Ctrl-C leaves a checkpoint beside the output; the same command with --resume goes on from it, to the same model as if it
@@ -76,10 +77,13 @@ pub(crate) fn run(arguments: &TrainArgs) -> Result<(), Failure> {
     let config = arguments.config.read()?;
     let task = config.problem(&arguments.problem)?.task()?;
     let laau = config.section(&arguments.model)?.laau()?;
-    let settings = config.section(&arguments.training)?.settings();
+    let training = config.section(&arguments.training)?;
+    let settings = training.settings();
+    let laau = laau.trained_by(settings.clone());
     let trainer = settings.clone().check()?;
     let checkpoint = files.checkpoint_to_resume(arguments.resume)?;
     let [train, validation] = sets::read(&*task.problem, [&arguments.train, &arguments.validation])?;
+    training.check_horizons(&train)?;
     let (train, validation) = (&train.episodes, &validation.episodes);
     let spec = laau.spec(&*task.problem, train.horizon());
     spec.validate()?;

@@ -100,3 +100,30 @@ fn compare_keeps_the_policies_that_are_done() {
     assert_eq!(summary, report);
     bench.stdout("inspect report/summary.json", "");
 }
+
+#[test]
+fn evaluate_ends_while_a_program_thinks() {
+    let bench = Bench::new();
+    bench.stdout("generate --horizon 5 --episodes 20 --seed 1 -o test.parquet", "");
+    // It is there when it has been started; it never answers.
+    bench.write("mine.sh", "#!/bin/sh\ntouch started\nexec sleep 1000\n");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(bench.path().join("mine.sh"), mode).unwrap();
+    let stream = Stream::start_with_errors(
+        bench.path(),
+        "evaluate --test test.parquet --quiet --external-timeout 600 --external ./mine.sh -o out",
+    );
+    while !bench.path().join("started").exists() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    interrupt(&stream);
+    let (status, told) = stream.end();
+    assert_eq!(
+        (status, told.as_str()),
+        (
+            Some(130),
+            "stopped: nothing was reported\nhint: run the same command again\n"
+        )
+    );
+    assert!(names(&bench, "out").is_empty());
+}

@@ -7,6 +7,7 @@ mod crash;
 mod data;
 mod decide;
 mod dry_run;
+mod evaluate;
 mod experiment;
 #[cfg(unix)]
 mod fuzz;
@@ -15,6 +16,7 @@ mod guard;
 mod interrupted;
 mod journal;
 mod learning;
+mod memory;
 mod model;
 mod problems;
 mod raw;

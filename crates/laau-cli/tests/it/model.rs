@@ -177,3 +177,70 @@ fn a_damaged_model_is_never_played() {
         assert!(run.stderr.starts_with("error: d.safetensors: "), "{}", run.stderr);
     }
 }
+
+#[test]
+fn a_model_of_several_horizons_decides_and_is_evaluated_at_each_of_them() {
+    let bench = Bench::new();
+    for horizon in [3, 4, 6, 7] {
+        bench.stdout(
+            &format!("generate --horizon {horizon} --split 40,10,10 --seed 1 -o h{horizon}"),
+            "",
+        );
+    }
+    let train = "train --train h6/train.parquet --validation h6/validation.parquet --phases 2:0.01 --quiet";
+    let told = bench.stdout(&format!("{train} --horizons 3..6 -o any.safetensors"), "");
+    assert!(told.contains(r#""horizon":6,"shortest_horizon":3"#), "{told}");
+    let inspected = bench.stdout("inspect any.safetensors", "");
+    assert!(inspected.contains("3 to 6"), "{inspected}");
+    for horizon in [3, 4, 6] {
+        let decide = format!("decide --model any.safetensors --horizon {horizon} --budget 50");
+        let lines = bench.stdout(&decide, &contexts(&vec![0.4; horizon]));
+        assert_eq!(lines.lines().count(), horizon);
+        bench.stdout(
+            &format!("evaluate --test h{horizon}/test.parquet --model any.safetensors --quiet"),
+            "",
+        );
+    }
+    let check = |arguments: &str, expected: &str| bench.check_failure(arguments, "", expected);
+    check(
+        "decide --model any.safetensors --horizon 7 --budget 50",
+        "error: any.safetensors: the model is for 3 to 6 steps, --horizon asks for 7\n\
+         hint: train a model with other --horizons\n",
+    );
+    check(
+        "decide --model any.safetensors --budget 50",
+        "error: any.safetensors: the model is for 3 to 6 steps\n\
+         hint: say how many the episode has with --horizon\n",
+    );
+    check(
+        "evaluate --test h7/test.parquet --model any.safetensors",
+        "error: h7/test.parquet: episodes of 7 steps, any.safetensors has 3 to 6\n\
+         hint: make all episodes with the same --horizon\n",
+    );
+    check(
+        &format!("{train} --horizons 3..7 -o out.safetensors"),
+        "error: h6/train.parquet: episodes of 6 steps, --horizons has 7\n\
+         hint: make all episodes with the same --horizon\n",
+    );
+    for bad in ["6..3", "0..6", "6", "a..b"] {
+        let run = bench.run(&format!("{train} --horizons {bad} -o out.safetensors"), "");
+        assert_eq!(run.status, Some(2), "{bad}");
+        assert!(run.stderr.contains("for example 10..40"), "{}", run.stderr);
+    }
+
+    // What `compare` trains so is stored so.
+    bench.stdout(
+        "compare --train h6/train.parquet --validation h6/validation.parquet --test h6/test.parquet --policies laau \
+         --phases 2:0.01 --horizons 3..6 --quiet --format csv -o report",
+        "",
+    );
+    bench.stdout(
+        "evaluate --test h4/test.parquet --policy-file report/laau.policy --quiet",
+        "",
+    );
+    check(
+        "decide --policy-file report/laau.policy --horizon 7 --budget 50",
+        "error: report/laau.policy: the model is for 3 to 6 steps, --horizon asks for 7\n\
+         hint: train a model with other --horizons\n",
+    );
+}

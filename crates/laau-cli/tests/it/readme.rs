@@ -50,6 +50,7 @@ fn check(readme: &str, least: usize) {
     let bench = Bench::new();
     bench.write("morning.jsonl", contexts(&[0.31]));
     bench.write("afternoon.jsonl", "");
+    bench.write("mine.sh", "while read -r line; do echo '{\"action\":[12]}'; done");
     let mut rows = String::from("host,minute,cpu\n");
     let mut trace = String::new();
     for time in 0..2000 {

@@ -2,13 +2,14 @@
 
 use crate::support::{Bench, command};
 
-const COMMANDS: [&str; 10] = [
+const COMMANDS: [&str; 11] = [
     "generate",
     "import",
     "inspect",
     "train",
     "learn",
     "compare",
+    "evaluate",
     "decide",
     "experiment",
     "config",

@@ -276,9 +276,11 @@ fn a_report_sums_up_rollouts() {
     let run = Run {
         seed: 3,
         fitted: Fitted::new(floor()),
-        rollouts: rollouts.clone(),
+        results: rollouts.iter().collect(),
+        rollouts: Vec::new(),
     };
-    let report = PolicyReport::new("floor", vec![run], &[3, 4], &set, Some(&rollouts));
+    let best = rollouts.iter().collect();
+    let report = PolicyReport::new("floor", vec![run], &[3, 4], &set, Some(&best));
     assert_eq!(report.utility, 0.0);
     assert_eq!(report.remaining_percent, [f64::midpoint(90.0, 95.0)]);
     assert_eq!((report.violations, report.projections), (0, 4));

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use polars::prelude::{Column, DataFrame};
+use polars::io::parquet::write::BatchedWriter;
+use polars::prelude::{Column, DataFrame, ParquetWriter};
 
-use super::write_frame;
+use super::{unwritable, write_whole};
 use crate::error::{Error, invalid};
-use crate::load::block::Format;
 
 /// A named column.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,6 +58,43 @@ pub enum Values {
 /// [`Error::Invalid`] for columns of different lengths or two of one name, [`Error::Io`] for a file that cannot be
 /// written.
 pub fn write_table(path: &Path, columns: Vec<TableColumn>) -> Result<(), Error> {
+    write_table_in_blocks(path, |add| add(columns))
+}
+
+/// Writes a table some rows at a time, so that not all of them have to be in memory; `write` calls its argument with the
+/// same columns again and again. The file appears complete or not at all.
+///
+/// # Errors
+/// As [`write_table`], and what `write` returns.
+pub fn write_table_in_blocks<E: From<Error>>(
+    path: &Path,
+    write: impl FnOnce(&mut dyn FnMut(Vec<TableColumn>) -> Result<(), Error>) -> Result<(), E>,
+) -> Result<(), E> {
+    write_whole(path, |part, buffer| {
+        let mut writer: Option<BatchedWriter<_>> = None;
+        let mut buffer = Some(buffer);
+        write(&mut |columns| {
+            let frame = frame(columns)?;
+            if let Some(buffer) = buffer.take() {
+                let opened = ParquetWriter::new(buffer).batched(frame.schema());
+                writer = Some(opened.map_err(|error| unwritable(part, &error))?);
+            }
+            match &mut writer {
+                Some(writer) => writer
+                    .write_batch(&frame)
+                    .map_err(|error| unwritable(part, &error)),
+                None => Ok(()),
+            }
+        })?;
+        match writer {
+            Some(writer) => writer.finish().map_err(|error| unwritable(part, &error))?,
+            None => return Err(invalid("table", "expected at least one row, found none".to_owned()).into()),
+        };
+        Ok(())
+    })
+}
+
+fn frame(columns: Vec<TableColumn>) -> Result<DataFrame, Error> {
     let columns = columns
         .into_iter()
         .map(|TableColumn { name, values }| match values {
@@ -67,9 +104,7 @@ pub fn write_table(path: &Path, columns: Vec<TableColumn>) -> Result<(), Error> 
             Values::Optional(values) => Column::new(name.into(), values),
         })
         .collect();
-    let mut frame =
-        DataFrame::new_infer_height(columns).map_err(|error| invalid("columns", error.to_string()))?;
-    write_frame(path, Format::Parquet, &mut frame, Vec::new())
+    DataFrame::new_infer_height(columns).map_err(|error| invalid("columns", error.to_string()))
 }
 
 #[cfg(test)]
@@ -103,6 +138,41 @@ mod tests {
         assert_eq!(frame.column("utility").unwrap().f64().unwrap().get(0), Some(0.1));
         let prices = frame.column("multiplier").unwrap().f64().unwrap();
         assert_eq!((prices.get(0), prices.get(1)), (None, Some(0.25)));
+    }
+
+    #[test]
+    fn a_table_in_blocks_is_the_table() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("table.parquet");
+        let block = |from: u64| {
+            vec![TableColumn::new(
+                "episode",
+                Values::Counts((from..from + 3).collect()),
+            )]
+        };
+        write_table_in_blocks(&path, |add| {
+            add(block(0))?;
+            add(block(3))
+        })
+        .unwrap();
+        let frame = ParquetReader::new(std::fs::File::open(&path).unwrap())
+            .finish()
+            .unwrap();
+        let values: Vec<u64> = frame
+            .column("episode")
+            .unwrap()
+            .u64()
+            .unwrap()
+            .into_no_null_iter()
+            .collect();
+        assert_eq!(values, [0, 1, 2, 3, 4, 5]);
+        // A table that is not finished leaves nothing, and the old one.
+        let stopped = write_table_in_blocks(&path, |add| {
+            add(block(0))?;
+            Err(invalid("rows", "no more".to_owned()))
+        });
+        assert_eq!(stopped.unwrap_err().to_string(), "invalid rows: no more");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]

@@ -47,7 +47,7 @@ use self::ops::{Base, FeatureOp, PriceOp, Shared, StepOp, to_vec};
 use self::variables::slots;
 use crate::engine::{BatchResult, Engine, check_sizes};
 use crate::error::Error;
-use crate::features::{ContextReader, base_constants, budget_feature, budget_features, normalisation};
+use crate::features::{ContextReader, base_constants, budget_feature, budget_features, budget_normalisation};
 use crate::model::Model;
 use crate::spec::PriceBase;
 
@@ -221,8 +221,10 @@ impl<'a> BatchReader<'a> {
                 },
             );
         }
-        let of_budgets =
-            (0..first).map(|j| budget_feature(normalisation(statistics, j), budgets, j, steps_left));
+        let of_budgets = (0..first).map(|j| {
+            let normalisation = budget_normalisation(spec, statistics, j, horizon);
+            budget_feature(normalisation, budgets, j, steps_left)
+        });
         let base = match spec.form {
             PriceBase::Plain => Base::Plain(statistics.multiplier_scale.clone()),
             PriceBase::Residual => {

@@ -85,7 +85,7 @@ impl<'a> CustomPricer<'a> {
             .as_ref()
             .ok_or_else(|| candle_core::Error::msg("expected a context"))?;
         let (remaining, steps_left) = (observation.remaining, observation.steps_left());
-        write_budget_features(spec, statistics, remaining, steps_left, &mut self.features);
+        write_budget_features(spec, statistics, observation, &mut self.features);
         write_base(
             spec,
             statistics,

@@ -1,6 +1,6 @@
 //! What the networks of a minibatch see.
 
-use crate::features::{LaneReader, base_constants, budget_features, normalisation, share_left};
+use crate::features::{LaneReader, base_constants, budget_features, budget_normalisation, share_left};
 use crate::model::Model;
 use crate::spec::{Features, ModelSpec, PriceBase};
 
@@ -50,7 +50,7 @@ impl BatchInputs {
     pub(super) fn fill(&mut self, model: &Model, contexts: &[f64], tape: &mut [f64]) {
         let (spec, statistics) = (&model.spec, &model.statistics);
         for (j, out) in self.normalisation.iter_mut().enumerate() {
-            *out = normalisation(statistics, j);
+            *out = budget_normalisation(spec, statistics, j, self.horizon);
         }
         if self.horizon == 1 {
             return;

@@ -1,13 +1,14 @@
 //! Offline training: the empirical loss over a set of unlabelled episodes.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use laau_core::{Differentiate, Episodes, GradientCounts, Rollout, TrainedOn, Unrolled, rollout_all};
-use rand::SeedableRng;
+use laau_core::{Differentiate, Episodes, GradientCounts, TrainedOn, Unrolled, mean_utility, rollout_all};
 use rand::seq::SliceRandom;
+use rand::{RngExt as _, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::checkpoint::{Best, Checkpoint, DataMark};
@@ -105,6 +106,10 @@ impl Trainer {
     /// A start whose prices decide nothing on any of the first episodes has no gradient to follow: the biases of its outputs
     /// are set to others, with which it has one, and the observer is told.
     ///
+    /// A model of several horizons ([`ModelSpec::horizons`]) sees every minibatch cut to a number of steps of its own, drawn
+    /// evenly, with budgets in proportion ([`Episodes::cut`]), and is judged by its mean utility at the fewest, the middle
+    /// and the most.
+    ///
     /// Whatever happens, the model then holds the best weights seen: those of the epoch with the highest utility on the
     /// validation set; without one, or before the first validation, those of the last whole epoch.
     ///
@@ -178,7 +183,7 @@ impl Trainer {
             stepper: Stepper::new(engine, &good.model, self.settings.gradient_clip),
             layer,
             training,
-            validation,
+            validation: validation.map_or_else(Vec::new, |set| judged(&good.model.spec, layer, set)),
             began: Instant::now(),
             order: Vec::with_capacity(training.len()),
             start: good.model.clone(),
@@ -237,6 +242,19 @@ impl Trainer {
                 return invalid(field, "expected at least one episode, found none".to_owned());
             }
         }
+        let horizons = model.spec.horizons();
+        for episodes in [Some(training), validation].into_iter().flatten() {
+            if horizons.start() < horizons.end() && episodes.horizon() != *horizons.end() {
+                return invalid(
+                    "horizon",
+                    format!(
+                        "expected episodes of {} steps, the most that the model is for, found {}",
+                        horizons.end(),
+                        episodes.horizon()
+                    ),
+                );
+            }
+        }
         if validation.is_none() && self.settings.patience.is_some() {
             return invalid("patience", "expected a validation set to judge by".to_owned());
         }
@@ -269,7 +287,8 @@ struct Run<'a> {
     stepper: Stepper,
     layer: &'a dyn Differentiate,
     training: &'a Episodes,
-    validation: Option<&'a Episodes>,
+    /// The validation set, once per horizon that is judged.
+    validation: Vec<Cow<'a, Episodes>>,
     began: Instant,
     order: Vec<usize>,
     /// The model that the run began with.
@@ -288,7 +307,9 @@ impl Run<'_> {
         let epoch = state.epochs_done();
         let epochs = self.settings.epochs();
         let learning_rate = self.settings.learning_rate(epoch);
-        shuffle(&mut self.order, self.training.len(), self.settings.seed, epoch);
+        let mut generator = shuffle(&mut self.order, self.training.len(), self.settings.seed, epoch);
+        let horizons = state.model.spec.horizons();
+        let whole: Vec<usize> = (0..self.settings.batch).collect();
         let mut reference = state.history.first().map(|first| first.loss);
         let mut gradients = GradientCounts::default();
         let mut loss = 0.0;
@@ -300,11 +321,18 @@ impl Run<'_> {
                 reason,
                 hint: HINT,
             };
-            let mut differentiate =
-                |model: &Model| match self.stepper.differentiate(model, self.training, batch) {
-                    Ok(result) => result.map_err(diverged),
-                    Err(error) => Err(error),
-                };
+            let cut;
+            let (episodes, batch) = if horizons.start() == horizons.end() {
+                (self.training, batch)
+            } else {
+                let steps = generator.random_range(horizons.clone());
+                cut = self.training.cut(steps, batch, self.layer.problem());
+                (&cut, &whole[..batch.len()])
+            };
+            let mut differentiate = |model: &Model| match self.stepper.differentiate(model, episodes, batch) {
+                Ok(result) => result.map_err(diverged),
+                Err(error) => Err(error),
+            };
             let mut result = differentiate(&state.model)?;
             let limit = |first: f64| first + self.settings.divergence_factor * (1.0 + first.abs());
             if result.loss > limit(*reference.get_or_insert(result.loss)) {
@@ -334,9 +362,10 @@ impl Run<'_> {
             }
         }
         let due = (epoch + 1).is_multiple_of(self.settings.validate_every) || epoch + 1 == epochs;
-        let validation_utility = match self.validation {
-            Some(validation) if due => Some(self.validate(state, epoch, validation)?),
-            _ => None,
+        let validation_utility = if due && !self.validation.is_empty() {
+            Some(self.validate(state, epoch)?)
+        } else {
+            None
         };
         let record = EpochRecord {
             epoch,
@@ -351,10 +380,13 @@ impl Run<'_> {
     }
 
     /// Plays the validation set, exactly, and keeps the weights if they are the best so far.
-    fn validate(&self, state: &mut Checkpoint, epoch: usize, validation: &Episodes) -> Result<f64, Error> {
+    fn validate(&self, state: &mut Checkpoint, epoch: usize) -> Result<f64, Error> {
         let policy = Unrolled::new("validation", state.model.clone(), self.layer.fork())?;
-        let rollouts = rollout_all(self.layer.problem(), &policy, validation)?;
-        let utility = rollouts.iter().map(Rollout::utility).sum::<f64>() / rollouts.len() as f64;
+        let mut utility = 0.0;
+        for set in &self.validation {
+            let rollouts = rollout_all(self.layer.problem(), &policy, set)?;
+            utility += mean_utility(&rollouts) / self.validation.len() as f64;
+        }
         if state.best.as_ref().is_none_or(|best| utility > best.utility) {
             state.stale = 0;
             state.best = Some(Best {
@@ -372,14 +404,31 @@ impl Run<'_> {
 const HINT: &str =
     "try a smaller learning rate or a gradient clip, and check the scale of contexts and budgets";
 
-/// The order of an epoch, from a stream of its own: it depends on nothing but seed and epoch.
-fn shuffle(order: &mut Vec<usize>, count: usize, seed: u64, epoch: usize) {
+/// The validation set as it is for a model of one horizon, else at the fewest, the middle and the most steps.
+fn judged<'a>(
+    spec: &ModelSpec,
+    layer: &dyn Differentiate,
+    validation: &'a Episodes,
+) -> Vec<Cow<'a, Episodes>> {
+    let (fewest, most) = spec.horizons().into_inner();
+    if fewest == most {
+        return vec![Cow::Borrowed(validation)];
+    }
+    let all: Vec<usize> = (0..validation.len()).collect();
+    [fewest, usize::midpoint(fewest, most), most]
+        .map(|steps| Cow::Owned(validation.cut(steps, &all, layer.problem())))
+        .into()
+}
+
+/// The order of an epoch, from a stream of its own: it depends on nothing but seed and epoch. The stream goes on.
+fn shuffle(order: &mut Vec<usize>, count: usize, seed: u64, epoch: usize) -> ChaCha8Rng {
     let mut generator = ChaCha8Rng::seed_from_u64(seed);
     // Stream 0 is that of the initial weights.
     generator.set_stream(epoch as u64 + 1);
     order.clear();
     order.extend(0..count);
     order.shuffle(&mut generator);
+    generator
 }
 
 #[cfg(test)]

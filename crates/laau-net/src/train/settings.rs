@@ -22,6 +22,7 @@ use crate::optimiser::Optimiser;
 /// | `gradient_clip` | none | the largest norm of a gradient; a longer one is shortened | `> 0` |
 /// | `divergence_factor` | 100 | a batch whose loss exceeds both that of the first and its own before the run's first step by more than this, times `1 + \|loss\|`, has diverged | `> 0` |
 /// | `checkpoint_every` | 10 | epochs from one checkpoint to the next; one is always left at the end, on a stop and on divergence | `≥ 1` |
+/// | `shortest_horizon` | none | the fewest steps that the models of [`crate::Laau`] are for; see [`Trainer::run`] | `≥ 1`, at most those of the episodes |
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Training {
@@ -45,6 +46,9 @@ pub struct Training {
     pub divergence_factor: f64,
     /// Epochs from one checkpoint to the next.
     pub checkpoint_every: usize,
+    /// The fewest steps that the models of [`crate::Laau`] are for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shortest_horizon: Option<usize>,
 }
 
 impl Default for Training {
@@ -77,6 +81,7 @@ impl Training {
             gradient_clip: None,
             divergence_factor: 100.0,
             checkpoint_every: 10,
+            shortest_horizon: None,
         }
     }
 

@@ -42,7 +42,7 @@ pub(crate) fn assert_close(name: &str, found: &[f64], expected: &[f64], toleranc
 }
 
 /// Checks one model: engine against engine, loss against exact rollouts, gradient against finite differences.
-fn check(model: &Model, layer: &dyn Differentiate, episodes: &Episodes, name: &str) {
+pub(crate) fn check(model: &Model, layer: &dyn Differentiate, episodes: &Episodes, name: &str) {
     let batch: Vec<usize> = (0..episodes.len()).collect();
     let [mut fused, mut candle] =
         [EngineKind::Fused, EngineKind::Candle].map(|kind| kind.build(layer, &model.spec, 5).unwrap());

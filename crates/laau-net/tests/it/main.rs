@@ -7,6 +7,7 @@ mod engines;
 mod files;
 mod fixtures;
 mod fused;
+mod horizons;
 mod learning;
 mod model;
 mod online;

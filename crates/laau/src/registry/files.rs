@@ -1,5 +1,6 @@
 //! Policy files: a fitted policy with everything that is needed to deploy it.
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -54,6 +55,8 @@ pub struct Deployed {
     pub horizon: usize,
     /// How readings became the contexts of these episodes, and their range.
     pub trained_on: Option<TrainedOn>,
+    /// The numbers of steps that a model was trained for; none for a policy that plays any number.
+    pub horizons: Option<RangeInclusive<usize>>,
     /// The problem and its solver.
     pub task: Task,
     /// The policy, ready to play.
@@ -118,12 +121,13 @@ pub fn policy_from_bytes(bytes: &[u8]) -> Result<Deployed, Error> {
     let content: Content = serde_json::from_str(&file.content).map_err(unreadable)?;
     let document = from_hexadecimal(&content.document).ok_or_else(|| wrong("bad document".to_owned()))?;
     let task = content.problem.task()?;
-    let (policy, kind) = policy_of(&content.name, &content.kind, &document, &task)?;
+    let (policy, kind, horizons) = policy_of(&content.name, &content.kind, &document, &task)?;
     Ok(Deployed {
         name: content.name,
         problem: content.problem,
         horizon: content.horizon,
         trained_on: content.trained_on,
+        horizons,
         task,
         policy,
         document: Document {
@@ -133,19 +137,22 @@ pub fn policy_from_bytes(bytes: &[u8]) -> Result<Deployed, Error> {
     })
 }
 
-/// The policy of a document, and its kind.
-fn policy_of(
-    name: &str,
-    kind: &str,
-    bytes: &[u8],
-    task: &Task,
-) -> Result<(Arc<dyn Policy>, &'static str), Error> {
+/// A policy, the kind of its document, and the numbers of steps that it is for.
+type FromDocument = (Arc<dyn Policy>, &'static str, Option<RangeInclusive<usize>>);
+
+/// The policy of a document.
+fn policy_of(name: &str, kind: &str, bytes: &[u8], task: &Task) -> Result<FromDocument, Error> {
     Ok(match kind {
-        Stored::KIND => (Arc::from(Stored::from_bytes(bytes, task)?), Stored::KIND),
+        Stored::KIND => (Arc::from(Stored::from_bytes(bytes, task)?), Stored::KIND, None),
         MODEL => {
             let (model, _) = laau_net::model_from_bytes(bytes)?;
             model.spec.check_problem(&*task.problem)?;
-            (Arc::new(Unrolled::new(name, model, task.solver.clone())?), MODEL)
+            let horizons = Some(model.spec.horizons());
+            (
+                Arc::new(Unrolled::new(name, model, task.solver.clone())?),
+                MODEL,
+                horizons,
+            )
         }
         GuardedDocument::KIND => {
             let GuardedDocument {
@@ -161,14 +168,20 @@ fn policy_of(
                 }
                 policy_of(name, &kind, &bytes, task)
             };
-            let ((advice, _), (incumbent, _)) = (part(advice)?, part(incumbent)?);
+            let ((advice, _, ours), (incumbent, _, theirs)) = (part(advice)?, part(incumbent)?);
+            let horizons = match (ours, theirs) {
+                (Some(ours), Some(theirs)) => {
+                    Some(*ours.start().max(theirs.start())..=*ours.end().min(theirs.end()))
+                }
+                (ours, theirs) => ours.or(theirs),
+            };
             let problem = Arc::clone(&task.problem) as Arc<_>;
             let guarded = Guarded::new(name, advice, incumbent, problem, level)?;
             let guarded = match form {
                 Form::Layer => guarded.in_layer(task),
                 Form::Segment => guarded,
             };
-            (Arc::new(guarded), GuardedDocument::KIND)
+            (Arc::new(guarded), GuardedDocument::KIND, horizons)
         }
         other => {
             let reason = format!("unknown kind of policy `{other}`");
