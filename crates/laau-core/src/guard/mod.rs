@@ -4,6 +4,7 @@ mod balance;
 mod fit;
 mod layer;
 mod safe;
+mod shadow;
 
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use self::balance::Balance;
 pub use self::fit::{Guard, Incumbent};
 pub use self::layer::{Cap, CappedLayer};
 use self::safe::{SafeSet, Scratch};
+pub use self::shadow::{Shadow, ShadowEpisode, ShadowStep};
 use crate::episode_run::EpisodeRun;
 use crate::error::{Error, expect_finite, expect_option};
 use crate::policy::{Agent, Observation, Policy};
