@@ -32,7 +32,7 @@ mod unrolled;
 
 pub use autodiff::{AutoDiff, DualNum, Number, ProblemFunctions};
 pub use backward::{EpisodeGradient, episode_gradient, guarded_episode_gradient};
-pub use closed_form::{ClosedForm, LinearSteps, Regularity};
+pub use closed_form::{ClosedForm, LimitedStep, LinearSteps, Regularity};
 pub use comparison::{Comparison, ComparisonObserver};
 pub use differences::{Slope, central_differences};
 pub use episode::{Episode, Episodes};

@@ -1,5 +1,6 @@
 //! From episodes to a guarded policy.
 
+use std::fmt;
 use std::sync::Arc;
 
 use super::{Form, Guarded, expect_level};
@@ -15,6 +16,45 @@ pub enum Incumbent {
     Fit(Arc<dyn Fit>),
     /// One that is ready: what runs today, fitted on what it was fitted on.
     Ready(Arc<dyn Policy>),
+}
+
+impl Incumbent {
+    /// The policy itself: fitted now, unless it is ready.
+    ///
+    /// # Errors
+    /// Those of the fit, and [`Error::NotApplicable`] for an offline optimum.
+    pub fn policy(
+        &self,
+        task: &Task,
+        sets: FitSets<'_>,
+        seed: u64,
+        observer: &mut dyn FitObserver,
+    ) -> Result<Arc<dyn Policy>, Error> {
+        match self {
+            Self::Ready(policy) => Ok(Arc::clone(policy)),
+            Self::Fit(fit) => Ok(Arc::from(online(fit.fit(task, sets, seed, observer)?.player)?)),
+        }
+    }
+}
+
+impl fmt::Debug for Incumbent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fit(_) => f.write_str("Fit(..)"),
+            Self::Ready(policy) => f.debug_tuple("Ready").field(&policy.name()).finish(),
+        }
+    }
+}
+
+/// Whether it is the very same one.
+impl PartialEq for Incumbent {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Fit(ours), Self::Fit(theirs)) => Arc::ptr_eq(ours, theirs),
+            (Self::Ready(ours), Self::Ready(theirs)) => Arc::ptr_eq(ours, theirs),
+            (Self::Fit(_), Self::Ready(_)) | (Self::Ready(_), Self::Fit(_)) => false,
+        }
+    }
 }
 
 /// Fits advice and, unless it is ready, an incumbent, and puts the one behind a guard of the other.
@@ -56,10 +96,7 @@ impl Fit for Guard {
         seed: u64,
         observer: &mut dyn FitObserver,
     ) -> Result<Fitted, Error> {
-        let incumbent = match &self.incumbent {
-            Incumbent::Ready(policy) => Arc::clone(policy),
-            Incumbent::Fit(fit) => Arc::from(online(fit.fit(task, sets, seed, observer)?.player)?),
-        };
+        let incumbent = self.incumbent.policy(task, sets, seed, observer)?;
         let fitted = self.advice.fit(task, sets, seed, observer)?;
         let name = incumbent.name().to_owned();
         let advice = online(fitted.player)?;

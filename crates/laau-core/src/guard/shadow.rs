@@ -116,6 +116,11 @@ impl Shadow {
         self.level
     }
 
+    /// All limits one after the other, to tell shadows apart.
+    pub fn values(&self) -> impl Iterator<Item = f64> + '_ {
+        (self.kept.iter().chain(&self.costs).chain(&self.shares)).copied()
+    }
+
     /// Checks that this may be the shadow of a set of episodes: as many, and of the same length.
     ///
     /// # Errors

@@ -7,6 +7,8 @@ mod engines;
 mod files;
 mod fixtures;
 mod fused;
+mod guarded;
+mod guarded_training;
 mod learning;
 mod model;
 mod online;
