@@ -197,6 +197,9 @@ impl CappedLayer {
             let end = if last.1 <= cost { LOW } else { HIGH };
             let next = last.0 * (-(last.1 - cost) / (last.0 * self.cost_slope(last.0, query, end)?)).exp();
             let least = low.map_or(0.0, |(share, _)| share);
+            if distance <= NEARLY_MET && !(next > least && next < high.0) {
+                break;
+            }
             let share = match low {
                 None if solve >= MOST_BLIND_SOLVES || !(next > 0.0 && next < high.0) => 0.0,
                 _ if next > least && next < high.0 => next,
