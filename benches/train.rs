@@ -1,14 +1,17 @@
-//! One minibatch of training (forward, backward through time, Adam) on both engines, by horizon, batch and width; the
+//! One minibatch of training (forward, backward through time, Adam) on both engines, by horizon, batch and width, and behind
+//! a guard; the
 //! paper's whole training; and the multiply-adds that one core could do at best.
 
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use laau_benches::{fairness_episodes, minibatch_model, sweep};
-use laau_core::problems::WeightedFairness;
-use laau_core::{Differentiate, StepSolver};
-use laau_kkt::FairnessLayer;
+use laau_baselines::DualDescentOptions;
+use laau_benches::{fairness_episodes, minibatch_model, sweep, vm_episodes};
+use laau_core::problems::{VmAllocation, WeightedFairness};
+use laau_core::{Differentiate, Episodes, Fit, FitSets, Player, Shadow, StepSolver, Task};
+use laau_kkt::{FairnessLayer, InteriorPoint, Options};
 use laau_net::candle_engine::CandleEngine;
 use laau_net::{Engine, FusedEngine, Model, ModelSpec, Optimiser, OptimiserState, Statistics, Training};
 use pulp::{Arch, Simd, WithSimd};
@@ -18,9 +21,20 @@ fn layer() -> FairnessLayer {
 }
 
 /// Times one minibatch after the other, each on the next episodes of the set.
-fn minibatches(c: &mut Criterion, name: &str, mut engine: Box<dyn Engine>, mut model: Model, batch: usize) {
+fn minibatches(c: &mut Criterion, name: &str, engine: Box<dyn Engine>, model: Model, batch: usize) {
+    let train = fairness_episodes(500, model.spec.horizon);
+    minibatches_of(c, name, engine, model, &train, batch);
+}
+
+fn minibatches_of(
+    c: &mut Criterion,
+    name: &str,
+    mut engine: Box<dyn Engine>,
+    mut model: Model,
+    train: &Episodes,
+    batch: usize,
+) {
     let horizon = model.spec.horizon;
-    let train = fairness_episodes(500, horizon);
     let mut optimiser = OptimiserState::new(Optimiser::adam(), model.parameters.len());
     let mut gradient = vec![0.0; model.parameters.len()];
     let mut indices = vec![0; batch];
@@ -35,7 +49,7 @@ fn minibatches(c: &mut Criterion, name: &str, mut engine: Box<dyn Engine>, mut m
                 next = (next + 1) % train.len();
             }
             let result = engine
-                .loss_and_gradient(&model, &train, &indices, &mut gradient)
+                .loss_and_gradient(&model, train, &indices, &mut gradient)
                 .expect("a feasible minibatch");
             optimiser.step(&mut model.parameters, &gradient, 1e-3);
             result.loss
@@ -76,6 +90,48 @@ fn residual(c: &mut Criterion) {
         let engine = FusedEngine::new(layer().fork(), &spec, 10).expect("a layer of the problem");
         let model = Model::new(spec, statistics, 1).expect("statistics of this specification");
         minibatches(c, "fused-residual", Box::new(engine), model, 10);
+    }
+}
+
+/// Minibatches behind a guard of MW at a level of 0.95 beside the same without one: in closed form, and with the interior
+/// point for four actions under four budgets.
+fn guarded(c: &mut Criterion) {
+    let problem = Arc::new(VmAllocation::server());
+    let general = InteriorPoint::new(Arc::clone(&problem) as Arc<_>, Options::default()).expect("a problem");
+    let cases = [
+        (
+            Task::new(Arc::new(WeightedFairness::paper()), layer().fork()),
+            fairness_episodes(500, 20),
+            ["fused-guarded", "fused-plain"],
+        ),
+        (
+            Task::new(Arc::clone(&problem) as Arc<_>, Box::new(general)),
+            vm_episodes(&problem, 500, 20),
+            ["fused-vm-guarded", "fused-vm-plain"],
+        ),
+    ];
+    for (task, train, names) in cases {
+        let sets = FitSets {
+            train: &train,
+            validation: &train.select(&(0..100).collect::<Vec<_>>()),
+        };
+        let incumbent = DualDescentOptions::mw()
+            .fit(&task, sets, 0, &mut ())
+            .expect("a fit");
+        let Player::Online(incumbent) = incumbent.player else {
+            unreachable!("MW is online");
+        };
+        let shadow = Shadow::new(&*task.problem, &*incumbent, 0.95, &train).expect("a level in its range");
+        let shadow = Arc::new(shadow);
+        for (name, is_guarded) in names.into_iter().zip([true, false]) {
+            let model = minibatch_model(&mut *task.solver.clone(), &train, 10);
+            let engine = FusedEngine::new(task.solver.clone(), &model.spec, 10);
+            let mut engine = engine.expect("a layer of the problem");
+            if is_guarded {
+                engine.guard(Arc::clone(&shadow)).expect("an engine that can");
+            }
+            minibatches_of(c, name, Box::new(engine), model, &train, 10);
+        }
     }
 }
 
@@ -166,6 +222,6 @@ criterion_group! {
         .sample_size(20)
         .warm_up_time(Duration::from_millis(300))
         .measurement_time(Duration::from_secs(1));
-    targets = fused, residual, candle, peak
+    targets = fused, residual, guarded, candle, peak
 }
 criterion_main!(benches, whole_runs);

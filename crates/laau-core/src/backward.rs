@@ -2,9 +2,10 @@
 
 use crate::episode::Episode;
 use crate::error::{Error, expect_length};
+use crate::guard::{Cap, CappedLayer, ShadowEpisode, ShadowStep};
 use crate::policy::GradientCounts;
-use crate::problem::Dimensions;
-use crate::solver::{Differentiate, Gradients, Query, Solutions};
+use crate::problem::{Dimensions, SmoothProblem};
+use crate::solver::{Differentiate, Exactness, GradientMut, Gradients, Query, SolutionRef, Solutions};
 
 /// The total cost of an episode played with given prices, and its gradient.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,7 +40,103 @@ pub fn episode_gradient(
     episode: &Episode<'_>,
     multipliers: &[f64],
 ) -> Result<EpisodeGradient, Error> {
-    let dimensions = solver.problem().dimensions();
+    differentiate(&mut Layer::Plain(solver), episode, multipliers)
+}
+
+/// The same behind a guard, whose incumbent's play is held fixed: also where the budgets move.
+///
+/// With `C_t` the cost of the steps up to `t`, each step may use `e_t` less and cost at most `κ_t = K_t − C_{t−1}` (see
+/// [`crate::Shadow`]), so that what is spent on costs has a price, too:
+///
+/// ```text
+///     q_t               = (1 + π_t) ∂l/∂x_t − (∂g/∂x_t)ᵀ p_{t+1}        π_t = dL/dC_t by way of later limits,  π_N = 0
+///     (dL/dλ_t, db, ω)  = pullback of the layer with its limit for q_t
+///     p_t               = p_{t+1} + db        π_{t−1} = π_t − ω
+/// ```
+///
+/// Where no action is within the limits but by rounding, the incumbent's share is played: its gradient is zero, and counts as
+/// approximate.
+///
+/// # Errors
+/// As [`episode_gradient`], but that a step with too little left plays the incumbent's share.
+pub fn guarded_episode_gradient(
+    layer: &mut CappedLayer,
+    episode: &Episode<'_>,
+    shadow: ShadowEpisode<'_>,
+    multipliers: &[f64],
+) -> Result<EpisodeGradient, Error> {
+    if shadow.horizon() != episode.horizon() {
+        return Err(Error::WrongLength {
+            what: "the guard's episode",
+            expected: episode.horizon(),
+            found: shadow.horizon(),
+        });
+    }
+    differentiate(&mut Layer::Guarded(layer, shadow), episode, multipliers)
+}
+
+enum Layer<'a> {
+    Plain(&'a mut dyn Differentiate),
+    Guarded(&'a mut CappedLayer, ShadowEpisode<'a>),
+}
+
+impl Layer<'_> {
+    fn problem(&self) -> &dyn SmoothProblem {
+        match self {
+            Self::Plain(solver) => solver.problem(),
+            Self::Guarded(layer, _) => layer.problem(),
+        }
+    }
+
+    /// What a guard keeps of a budget at a step.
+    fn kept(&self, step: usize, budget: usize) -> f64 {
+        match self {
+            Self::Plain(_) => 0.0,
+            Self::Guarded(_, shadow) => shadow.step(step).kept[budget],
+        }
+    }
+
+    fn solve(
+        &mut self,
+        step: usize,
+        query: Query<'_>,
+        spent: f64,
+        solutions: &mut Solutions,
+    ) -> Result<Cap, Error> {
+        match self {
+            Self::Plain(solver) => {
+                solver.solve(query, solutions.row_mut(step))?;
+                solutions.row(step).status.expect_feasible(step)?;
+                Ok(Cap::Free)
+            }
+            Self::Guarded(layer, shadow) => {
+                let ShadowStep { cost, share, .. } = shadow.step(step);
+                layer.solve_or(query, cost - spent, share, solutions, step, step)
+            }
+        }
+    }
+
+    fn pullback(
+        &mut self,
+        query: Query<'_>,
+        cap: Cap,
+        solution: SolutionRef<'_>,
+        upstream: &[f64],
+        gradient: GradientMut<'_>,
+    ) -> Result<(Exactness, f64), Error> {
+        match self {
+            Self::Plain(solver) => Ok((solver.pullback(query, solution, upstream, gradient)?, 0.0)),
+            Self::Guarded(layer, _) => layer.pullback(query, cap, solution, upstream, gradient),
+        }
+    }
+}
+
+fn differentiate(
+    layer: &mut Layer<'_>,
+    episode: &Episode<'_>,
+    multipliers: &[f64],
+) -> Result<EpisodeGradient, Error> {
+    let dimensions = layer.problem().dimensions();
     let Dimensions {
         actions: d,
         budgets: m,
@@ -55,13 +152,14 @@ pub fn episode_gradient(
     let mut usage = vec![0.0; m];
     let mut least = vec![0.0; m];
     let mut cost = 0.0;
-    solver.problem().least_usage(&mut least);
+    let mut caps = Vec::with_capacity(horizon);
+    layer.problem().least_usage(&mut least);
     for step in 0..horizon {
         let available = &mut available[step * m..][..m];
-        solver.problem().reserve(horizon - 1 - step, &mut usage);
+        layer.problem().reserve(horizon - 1 - step, &mut usage);
         for i in 0..m {
             // Plain floats may fall short of the least usage by a last bit; only a ledger is exact.
-            available[i] = (remaining[i] - usage[i]).max(least[i]);
+            available[i] = (remaining[i] - usage[i]).max(least[i]) - layer.kept(step, i);
         }
         let context = episode.context(step);
         let query = Query {
@@ -69,11 +167,10 @@ pub fn episode_gradient(
             multiplier: &multipliers[step * m..][..m],
             available,
         };
-        solver.solve(query, solutions.row_mut(step))?;
-        solutions.row(step).status.expect_feasible(step)?;
+        caps.push(layer.solve(step, query, cost, &mut solutions)?);
         let action = solutions.row(step).action;
-        cost += solver.problem().cost(action, context);
-        solver.problem().usage(action, context, &mut usage);
+        cost += layer.problem().cost(action, context);
+        layer.problem().usage(action, context, &mut usage);
         for i in 0..m {
             remaining[i] -= usage[i];
         }
@@ -85,16 +182,17 @@ pub fn episode_gradient(
         budgets: vec![0.0; m],
         counts: GradientCounts::default(),
     };
-    let mut layer = Gradients::new(dimensions, 1);
+    let mut of_step = Gradients::new(dimensions, 1);
+    let mut limited = 0.0;
     let (mut upstream, mut scratch) = (vec![0.0; d], Vec::new());
     for step in (0..horizon).rev() {
         let context = episode.context(step);
         let solution = solutions.row(step);
-        solver.problem().step_pullback_batch(
+        layer.problem().step_pullback_batch(
             solution.action,
             context,
             &gradient.budgets,
-            1.0,
+            1.0 + limited,
             &mut scratch,
             &mut upstream,
         );
@@ -103,12 +201,13 @@ pub fn episode_gradient(
             multiplier: &multipliers[step * m..][..m],
             available: &available[step * m..][..m],
         };
-        gradient
-            .counts
-            .add(solver.pullback(query, solution, &upstream, layer.row_mut(0))?);
-        gradient.multipliers[step * m..][..m].copy_from_slice(&layer.multipliers);
+        let (exactness, in_limit) =
+            layer.pullback(query, caps[step], solution, &upstream, of_step.row_mut(0))?;
+        gradient.counts.add(exactness);
+        gradient.multipliers[step * m..][..m].copy_from_slice(&of_step.multipliers);
+        limited -= in_limit;
         for i in 0..m {
-            gradient.budgets[i] += layer.available[i];
+            gradient.budgets[i] += of_step.available[i];
         }
     }
     Ok(gradient)

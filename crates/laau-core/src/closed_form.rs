@@ -25,6 +25,25 @@ pub trait ClosedForm: Send + Sync {
     /// # Errors
     /// The status of a query that has no solution.
     fn exactness(&self, query: Query<'_>) -> Result<Exactness, Status>;
+
+    /// The step of a query, valid and feasible, whose solution costs more than a limit: the action whose cost is the limit, as
+    /// [`crate::CappedLayer`] finds it. None if the budget does not allow it.
+    fn at_cost(&self, query: Query<'_>, limit: f64) -> Option<LimitedStep>;
+}
+
+/// A step whose action is what a limit on its cost says, whatever its price and its budget.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LimitedStep {
+    /// The action `x`.
+    pub action: f64,
+    /// Its usage `g`.
+    pub usage: f64,
+    /// `∂l/∂x`, whose inverse is the derivative of the action in the limit.
+    pub cost_slope: f64,
+    /// `∂g/∂x`.
+    pub usage_slope: f64,
+    /// How exact the derivatives are.
+    pub exactness: Exactness,
 }
 
 /// Where [`ClosedForm::linearise_batch`] writes; every table has one value per row.

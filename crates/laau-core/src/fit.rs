@@ -147,6 +147,20 @@ pub enum Player {
 }
 
 impl Player {
+    /// The policy that decides step by step.
+    ///
+    /// # Errors
+    /// [`Error::NotApplicable`] for an offline optimum, which sees the future.
+    pub fn online(&self) -> Result<Arc<dyn Policy>, Error> {
+        match self {
+            Self::Online(policy) => Ok(Arc::clone(policy)),
+            Self::Hindsight(optimum) => Err(Error::NotApplicable {
+                policy: optimum.name().to_owned(),
+                reason: "a guard takes online policies".to_owned(),
+            }),
+        }
+    }
+
     /// Whether it plays one episode after the other.
     #[must_use]
     pub fn is_sequential(&self) -> bool {

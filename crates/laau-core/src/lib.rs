@@ -33,15 +33,18 @@ mod task;
 mod unrolled;
 
 pub use autodiff::{AutoDiff, DualNum, Number, ProblemFunctions};
-pub use backward::{EpisodeGradient, episode_gradient};
-pub use closed_form::{ClosedForm, LinearSteps, Regularity};
+pub use backward::{EpisodeGradient, episode_gradient, guarded_episode_gradient};
+pub use closed_form::{ClosedForm, LimitedStep, LinearSteps, Regularity};
 pub use comparison::{Comparison, ComparisonObserver};
 pub use differences::{Slope, central_differences};
 pub use episode::{Episode, Episodes};
 pub use episode_run::{EpisodeRun, Refused, Step};
 pub use error::{Error, expect_finite, expect_length, expect_option};
 pub use fit::{Document, Fit, FitObserver, FitSets, Fitted, Parameter, Phase, Player, Sets, Unfitted};
-pub use guard::{Cap, CappedLayer, Certificate, Form, Guard, Guarded, GuardedDocument, Incumbent};
+pub use guard::{
+    Cap, CappedLayer, Certificate, Form, Guard, Guarded, GuardedDocument, Incumbent, Shadow, ShadowEpisode,
+    ShadowStep,
+};
 pub use hindsight::{Hindsight, Replay};
 pub use ledger::Ledger;
 pub use nearest::Nearest;

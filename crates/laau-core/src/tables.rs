@@ -138,6 +138,30 @@ rows! {
         acted: f64,
     }
 
+    /// A policy with or without a guard, trained on default or on shifted data and tested on the default.
+    "guard_training.csv" => GuardTrainingRow {
+        /// Source and construction of the episodes.
+        data: String,
+        /// The distance of the training data from the default that was asked for.
+        target: f64,
+        /// The policy's name.
+        policy: String,
+        /// `none`, `after` the training, or `during` it and after.
+        guard: String,
+        /// The share of the incumbent's gain that is promised; none without a guard.
+        level: Option<f64>,
+        /// The seed.
+        seed: u64,
+        /// Mean utility per step.
+        utility: f64,
+        /// Utility over that of the offline optimum.
+        fraction_of_opt: f64,
+        /// The least gain of an episode over that of the incumbent.
+        least_share: f64,
+        /// The share of steps in which the guard acted; none without one.
+        acted: Option<f64>,
+    }
+
     /// One embedded episode.
     "tsne.csv" => PointRow {
         /// Source and construction of the episodes.

@@ -1,6 +1,8 @@
 //! The seam between training and the two engines.
 
-use laau_core::{Dimensions, Episodes, GradientCounts};
+use std::sync::Arc;
+
+use laau_core::{Dimensions, Episodes, GradientCounts, Shadow};
 
 use crate::error::Error;
 use crate::model::Model;
@@ -27,6 +29,19 @@ pub trait Engine: Send {
         batch: &[usize],
         gradient: &mut [f64],
     ) -> Result<BatchResult, Error>;
+
+    /// Plays every minibatch behind a guard from now on: its episodes are those that the shadow was made of. The network
+    /// sees what it sees without one; the layer keeps the guard's limits.
+    ///
+    /// # Errors
+    /// [`Error::InvalidSetting`] unless the engine can.
+    fn guard(&mut self, shadow: Arc<Shadow>) -> Result<(), Error> {
+        drop(shadow);
+        Err(Error::InvalidSetting {
+            field: "guard",
+            reason: "expected an engine that plays behind a guard".to_owned(),
+        })
+    }
 }
 
 /// Checks that a model with so many parameters, a batch and a gradient are of these sizes.

@@ -1,6 +1,8 @@
 //! LAAU as a [`Fit`]: statistics, initial weights, training, policy.
 
-use laau_core::{Document, Fit, FitObserver, FitSets, Fitted, Problem, Task, Unrolled};
+use laau_core::{
+    Document, Episodes, Fit, FitObserver, FitSets, Fitted, Form, Incumbent, Problem, Task, Unrolled,
+};
 
 use crate::error::Error;
 use crate::file::model_to_bytes;
@@ -34,6 +36,17 @@ pub struct Laau {
     pub base: PriceBase,
     /// How it is trained; its seed is that of the fit.
     pub training: Training,
+    /// What it is trained behind, and stays behind.
+    pub guard: Option<TrainedGuard>,
+}
+
+/// A guard that a model is trained behind: an incumbent, and the share of its gain that is promised.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrainedGuard {
+    /// The incumbent.
+    pub incumbent: Incumbent,
+    /// The level, in `[0, 1]`.
+    pub level: f64,
 }
 
 impl Laau {
@@ -53,6 +66,7 @@ impl Laau {
             output: Output::Softplus,
             base: PriceBase::Plain,
             training: Training::paper(),
+            guard: None,
         }
     }
 
@@ -95,6 +109,18 @@ impl Laau {
         Self { training, ..self }
     }
 
+    /// The same behind a guard, in training and after it: the policy of a fit is a [`laau_core::Guarded`] one in layer form.
+    ///
+    /// A guard that is put before a finished policy changes what the policy was trained for; behind one from the start, the
+    /// model learns to use what the guard leaves it.
+    #[must_use]
+    pub fn guarded_by(self, incumbent: Incumbent, level: f64) -> Self {
+        Self {
+            guard: Some(TrainedGuard { incumbent, level }),
+            ..self
+        }
+    }
+
     /// The specification of the model for a problem and a horizon.
     #[must_use]
     pub fn spec(&self, problem: &dyn Problem, horizon: usize) -> ModelSpec {
@@ -115,21 +141,52 @@ impl Laau {
     ///
     /// # Errors
     /// When a setting is outside its range, or the episodes do not fit the problem.
-    pub fn initial(&self, task: &Task, train: &laau_core::Episodes, seed: u64) -> Result<Model, Error> {
+    pub fn initial(&self, task: &Task, train: &Episodes, seed: u64) -> Result<Model, Error> {
         let spec = self.spec(&*task.problem, train.horizon());
         let statistics = Statistics::fit(&spec, &mut task.solver.clone(), train)?;
         Model::new(spec, statistics, seed)
     }
 
-    /// Trains a model; without validation episodes the last weights are kept.
+    /// Trains a model, behind the guard if there is one; without validation episodes the last weights are kept.
     ///
     /// # Errors
     /// As [`Laau::initial`] and [`crate::Trainer::run`].
     pub fn train(
         &self,
         task: &Task,
-        train: &laau_core::Episodes,
-        validation: Option<&laau_core::Episodes>,
+        train: &Episodes,
+        validation: Option<&Episodes>,
+        seed: u64,
+        observer: &mut dyn TrainObserver,
+    ) -> Result<(Model, Trained), Error> {
+        let sets = FitSets {
+            train,
+            validation: validation.unwrap_or(train),
+        };
+        let guard = self.fitted_guard(task, sets, seed, &mut ())?;
+        self.train_behind(guard.as_ref(), task, train, validation, seed, observer)
+    }
+
+    /// The incumbent of the guard, fitted if it is not ready, and the level.
+    fn fitted_guard(
+        &self,
+        task: &Task,
+        sets: FitSets<'_>,
+        seed: u64,
+        observer: &mut dyn FitObserver,
+    ) -> Result<Option<(Fitted, f64)>, laau_core::Error> {
+        let Some(TrainedGuard { incumbent, level }) = &self.guard else {
+            return Ok(None);
+        };
+        Ok(Some((incumbent.fit(task, sets, seed, observer)?, *level)))
+    }
+
+    fn train_behind(
+        &self,
+        guard: Option<&(Fitted, f64)>,
+        task: &Task,
+        train: &Episodes,
+        validation: Option<&Episodes>,
         seed: u64,
         observer: &mut dyn TrainObserver,
     ) -> Result<(Model, Trained), Error> {
@@ -142,7 +199,10 @@ impl Laau {
             ..self.training.clone()
         };
         let mut model = self.initial(task, train, seed)?;
-        let trainer = training.check()?;
+        let mut trainer = training.check()?;
+        if let Some((incumbent, level)) = guard {
+            trainer = trainer.with_guard(task, incumbent.player.online()?, *level);
+        }
         let trained = trainer.run(&mut model, &*task.solver, train, validation, observer)?;
         Ok((model, trained))
     }
@@ -156,9 +216,11 @@ impl Fit for Laau {
         seed: u64,
         observer: &mut dyn FitObserver,
     ) -> Result<Fitted, laau_core::Error> {
+        let guard = self.fitted_guard(task, sets, seed, observer)?;
         let mut watched = Watched(observer);
+        let validation = Some(sets.validation);
         let (model, trained) = self
-            .train(task, sets.train, Some(sets.validation), seed, &mut watched)
+            .train_behind(guard.as_ref(), task, sets.train, validation, seed, &mut watched)
             .map_err(|error| error.of_policy(&self.name))?;
         // The constructor of a custom network cannot be stored.
         let document = match self.network {
@@ -179,7 +241,10 @@ impl Fit for Laau {
             fitted = fitted.with("best_epoch", epoch);
         }
         fitted.gradients = Some(trained.summary.gradients);
-        Ok(fitted)
+        match guard {
+            Some((incumbent, level)) => Fitted::guarded(task, &fitted, &incumbent, level, Form::Layer),
+            None => Ok(fitted),
+        }
     }
 
     fn is_seeded(&self) -> bool {

@@ -3,6 +3,7 @@
 mod data;
 mod generalisation;
 mod gradients;
+mod guard;
 mod online;
 mod policies;
 mod problem;
@@ -73,6 +74,7 @@ pub(crate) fn run(arguments: &ExperimentArgs) -> Result<(), Failure> {
     let run = match experiment.kind {
         Kind::Policies => policies::run,
         Kind::Ood => shifted::ood,
+        Kind::Guard => guard::run,
         Kind::Tsne => shifted::tsne,
         Kind::OnlineLearning => online::run,
         Kind::Generalisation => generalisation::run,

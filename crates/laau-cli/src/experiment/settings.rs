@@ -18,6 +18,8 @@ pub(super) enum Kind {
     Policies,
     /// Trained on shifted data, tested on the default.
     Ood,
+    /// A guard put before a trained policy, and one that it was trained behind.
+    Guard,
     /// Training against testing episodes, embedded in the plane.
     Tsne,
     /// Algorithm 2 from a cold start.
@@ -66,6 +68,9 @@ pub(super) struct Experiment {
     /// Shares of an incumbent's gain that are promised.
     #[serde(default)]
     pub(super) guard_levels: Vec<f64>,
+    /// The share of the incumbent's gain that a guard promises.
+    #[serde(default)]
+    pub(super) level: f64,
     /// Numbers of training episodes.
     #[serde(default)]
     pub(super) sizes: Vec<usize>,

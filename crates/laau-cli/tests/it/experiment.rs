@@ -18,6 +18,10 @@ const KINDS: &[(&str, &str)] = &[
         "horizons = [6]\nconstructions = [\"consecutive\"]\npolicies = [\"opt\", \"rl\", \"laau\"]\ntargets = [0.0, 0.1]\n",
     ),
     (
+        "guard",
+        "horizons = [6]\nconstructions = [\"consecutive\"]\npolicies = [\"laau-residual\"]\nlevel = 0.95\ntargets = [0.0, 0.1]\n",
+    ),
+    (
         "tsne",
         "horizons = [6]\nconstructions = [\"consecutive\"]\ntargets = [0.0]\n",
     ),
@@ -67,6 +71,29 @@ fn every_kind_writes_the_same_bytes_on_one_thread_and_on_three() {
         assert!(one.values().all(|table| table.lines().count() > 1), "{kind}");
         assert_eq!(one, three, "{kind}");
     }
+}
+
+#[test]
+fn a_guard_keeps_its_promise_whenever_it_was_put_there() {
+    let bench = Bench::new();
+    let (kind, keys) = KINDS[2];
+    bench.write("e.toml", format!("kind = \"{kind}\"\n{keys}{SMALL}"));
+    bench.run("experiment e.toml --seeds 0 -o tables", "");
+    let table = std::fs::read_to_string(bench.path().join("tables/guard.csv")).unwrap();
+    let mut lines = table.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let columns = lines.next().unwrap();
+    let at = |name: &str| columns.iter().position(|column| *column == name).unwrap();
+    let (guard, share) = (at("guard"), at("least_share"));
+    let mut shares: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for line in lines {
+        let of_guard = shares.entry(line[guard].to_owned()).or_default();
+        of_guard.push(line[share].parse().unwrap());
+    }
+    for name in ["after", "during"] {
+        assert!(shares[name].len() == 2 && shares[name].iter().all(|share| *share >= 0.95 - 1e-12));
+    }
+    // The incumbent is beside itself; the model alone promises nothing.
+    assert!(shares["none"].len() == 4 && shares["none"].iter().any(|share| *share < 0.95));
 }
 
 #[test]

@@ -3,6 +3,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::{assert_dimensions, central_difference, draw_action, generator, usage_of};
 use crate::closed_form::{LinearSteps, Regularity};
+use crate::guard::{Cap, CappedLayer};
 use crate::problem::{Dimensions, SmoothProblem};
 use crate::solver::{Differentiate, Exactness, Gradients, Input, Queries, Query, Solutions, Status};
 
@@ -364,10 +365,55 @@ fn closed_form_equals_the_solver(solver: &mut dyn Differentiate, samples: &[Samp
         assert_close("linearise_batch", &found, &expected);
         let cost = problem.cost(action, &sample.context);
         assert_close("cost_batch", &costs[row..=row], &[cost]);
+        let mut limited = CappedLayer::new(solver.fork());
+        for limit in [cost - 1e-3 * cost.abs(), cost - 0.3 * cost.abs(), cost - 1e3] {
+            step_at_a_cost_equals_the_layer(&mut limited, solver, sample, limit);
+        }
     }
     assert!(
         all_exact || regularity == Regularity::Irregular,
         "a batch with a kink was called regular"
+    );
+}
+
+fn step_at_a_cost_equals_the_layer(
+    limited: &mut CappedLayer,
+    solver: &dyn Differentiate,
+    sample: &Sample,
+    limit: f64,
+) {
+    let (problem, query) = (solver.problem(), sample.query());
+    let dimensions = problem.dimensions();
+    let (mut solutions, mut gradients) = (Solutions::new(dimensions, 1), Gradients::new(dimensions, 1));
+    let cap = (limited.solve(query, limit, solutions.row_mut(0))).expect("the sizes fit");
+    let layer = solver.closed_form().expect("a closed form, as before");
+    let Cap::Binding { .. } = cap else {
+        assert!(
+            cap != Cap::Empty || layer.at_cost(query, limit).is_none(),
+            "{cap:?}"
+        );
+        return;
+    };
+    let step = (layer.at_cost(query, limit)).expect("an action that costs so little");
+    let solution = solutions.row(0);
+    let (exactness, in_limit) = limited
+        .pullback(query, cap, solution, &[1.0], gradients.row_mut(0))
+        .expect("the sizes fit");
+    assert_eq!(step.exactness, exactness, "of a step at a cost");
+    let (mut usage, mut slopes) = ([0.0], [[0.0]; 2]);
+    problem.usage(solution.action, &sample.context, &mut usage);
+    problem.cost_gradient(solution.action, &sample.context, &mut slopes[0]);
+    problem.usage_jacobian(solution.action, &sample.context, &mut slopes[1]);
+    assert_close(
+        "at_cost",
+        &[
+            step.action,
+            step.usage,
+            step.cost_slope,
+            step.usage_slope,
+            1.0 / step.cost_slope,
+        ],
+        &[solution.action[0], usage[0], slopes[0][0], slopes[1][0], in_limit],
     );
 }
 

@@ -1,10 +1,11 @@
 //! From episodes to a guarded policy.
 
+use std::fmt;
 use std::sync::Arc;
 
 use super::{Form, Guarded, GuardedDocument, expect_level};
 use crate::error::Error;
-use crate::fit::{Document, Fit, FitObserver, FitSets, Fitted, Player};
+use crate::fit::{Document, Fit, FitObserver, FitSets, Fitted};
 use crate::policy::Policy;
 use crate::task::Task;
 
@@ -53,6 +54,28 @@ impl Fit for Incumbent {
         match self {
             Self::Fit(fit) => fit.is_seeded(),
             Self::Ready { .. } => false,
+        }
+    }
+}
+
+impl fmt::Debug for Incumbent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fit(_) => f.write_str("Fit(..)"),
+            Self::Ready { policy, .. } => f.debug_tuple("Ready").field(&policy.name()).finish(),
+        }
+    }
+}
+
+/// Whether it is the very same one.
+impl PartialEq for Incumbent {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Fit(ours), Self::Fit(theirs)) => Arc::ptr_eq(ours, theirs),
+            (Self::Ready { policy: ours, .. }, Self::Ready { policy: theirs, .. }) => {
+                Arc::ptr_eq(ours, theirs)
+            }
+            (Self::Fit(_), Self::Ready { .. }) | (Self::Ready { .. }, Self::Fit(_)) => false,
         }
     }
 }
@@ -119,7 +142,7 @@ impl Fitted {
         level: f64,
         form: Form,
     ) -> Result<Self, Error> {
-        let (advised, beside) = (online(&advice.player)?, online(&incumbent.player)?);
+        let (advised, beside) = (advice.player.online()?, incumbent.player.online()?);
         let (name, guard) = (advised.name().to_owned(), beside.name().to_owned());
         let problem = Arc::clone(&task.problem) as Arc<_>;
         let guarded = Guarded::new(name, advised, beside, problem, level)?;
@@ -143,15 +166,5 @@ impl Fitted {
         fitted.parameters.clone_from(&advice.parameters);
         fitted.gradients = advice.gradients;
         Ok(fitted.with("guard", &*guard).with("guard level", level))
-    }
-}
-
-fn online(player: &Player) -> Result<Arc<dyn Policy>, Error> {
-    match player {
-        Player::Online(policy) => Ok(Arc::clone(policy)),
-        Player::Hindsight(optimum) => Err(Error::NotApplicable {
-            policy: optimum.name().to_owned(),
-            reason: "a guard takes online policies".to_owned(),
-        }),
     }
 }

@@ -2,9 +2,10 @@
 
 use crate::error::Error;
 use crate::guard::safe::{SafeSet, Scratch};
+use crate::problem::SmoothProblem;
 use crate::solver::{
     Differentiate, Exactness, GradientMut, Gradients, Inexact, Query, SolutionMut, SolutionRef, Solutions,
-    StepSolver as _,
+    Status, StepSolver as _,
 };
 
 /// The layer of a guarded step: `min_x l + λᵀg` subject to `g ≤ b`, the box, and `l ≤ κ`.
@@ -29,9 +30,11 @@ pub struct CappedLayer {
 pub enum Cap {
     /// It does not bind: the solution is the plain layer's.
     Free,
+    /// The plain layer's solution meets it to [`CappedLayer::WEAK`]: a kink. Its derivatives are those of the plain layer.
+    Touched,
     /// It binds; the prices of the solution are this share of those asked for.
     Binding {
-        /// The factor `θ` of all prices.
+        /// The factor `θ` of all prices; 0 where even the cheapest action only just costs so little, which is a kink.
         share: f64,
     },
     /// No action that the budgets allow costs so little; the action is the cheapest.
@@ -41,11 +44,28 @@ pub enum Cap {
 /// Solves of a search for the factor, at most; halving alone would need 50.
 const MOST_SOLVES: usize = 64;
 
-/// The relative width of a bracket of factors at which the line between its solutions stands for the way between them: they
-/// part by its square.
-const WIDTH: f64 = 1e-6;
+/// Solves of it without the cheapest action, at most: few searches need to know it.
+const MOST_BLIND_SOLVES: usize = 4;
+
+/// The relative width of a bracket of factors at which the line between its solutions stands for the way between them.
+const WIDTH: f64 = 1e-12;
+
+/// How closely a search meets the limit, relative to the cost: a few units in the last place.
+const MET: f64 = 4e-15;
+
+/// Where a solver's own rounding may keep a search from coming closer.
+const NEARLY_MET: f64 = 1e-11;
 
 impl CappedLayer {
+    /// The relative distance of a cost from its limit within which a limit counts as met.
+    pub const WEAK: f64 = 1e-9;
+
+    /// Whether a cost is so close to a limit that the limit is neither active nor inactive.
+    #[must_use]
+    pub fn is_weak(cost: f64, limit: f64) -> bool {
+        (cost - limit).abs() <= Self::WEAK * cost.abs().max(limit.abs())
+    }
+
     /// A layer over a step solver.
     #[must_use]
     pub fn new(solver: Box<dyn Differentiate>) -> Self {
@@ -64,6 +84,12 @@ impl CappedLayer {
         }
     }
 
+    /// The problem of the layer.
+    #[must_use]
+    pub fn problem(&self) -> &dyn SmoothProblem {
+        self.solver.problem()
+    }
+
     /// Solves one query under a limit on the cost.
     ///
     /// # Errors
@@ -74,79 +100,169 @@ impl CappedLayer {
         cost: f64,
         mut solution: SolutionMut<'_>,
     ) -> Result<Cap, Error> {
-        let [high, low, trial] = &mut self.ends;
-        self.solver.solve(query, high.row_mut(0))?;
-        let problem = self.solver.problem();
-        let cost_of = |solutions: &Solutions| problem.cost(solutions.row(0).action, query.context);
-        let mut at_high = cost_of(high);
-        if at_high <= cost || !high.row(0).status.is_feasible() {
-            copy(high.row(0), &mut solution);
-            return Ok(Cap::Free);
+        self.solver.solve(query, self.ends[HIGH].row_mut(0))?;
+        let plain = self.cost_of(HIGH, query);
+        let is_weak = Self::is_weak(plain, cost);
+        if plain <= cost || !self.ends[HIGH].row(0).status.is_feasible() {
+            copy(self.ends[HIGH].row(0), &mut solution);
+            return Ok(if is_weak { Cap::Touched } else { Cap::Free });
         }
-        self.prices.fill(0.0);
-        let free = Query {
-            multiplier: &self.prices,
-            ..query
-        };
-        self.solver.solve(free, low.row_mut(0))?;
-        let problem = self.solver.problem();
-        let mut at_low = problem.cost(low.row(0).action, query.context);
-        if at_low > cost || at_low.is_nan() {
-            copy(low.row(0), &mut solution);
+        let Some((mut share, nearer)) = self.search(query, cost, plain)? else {
+            copy(self.ends[LOW].row(0), &mut solution);
             return Ok(Cap::Empty);
-        }
-        let (mut low_share, mut high_share) = (0.0, 1.0);
-        // One action meets its cost on the line between the ends, without a price.
-        let solves = if problem.dimensions().actions == 1 {
-            0
-        } else {
-            MOST_SOLVES
         };
-        let mut kept = 0_i32;
-        for round in 0..solves {
-            let width = high_share - low_share;
-            if width <= WIDTH * high_share || at_low >= cost {
-                break;
-            }
-            // The Illinois method: an end that stays twice counts half.
-            let (low_gap, high_gap) = (
-                (at_low - cost) * 0.5_f64.powi((-kept - 1).max(0)),
-                (at_high - cost) * 0.5_f64.powi((kept - 1).max(0)),
-            );
-            let secant = low_share + width * (low_gap / (low_gap - high_gap));
-            let share = if round % 8 == 7 || !(secant > low_share && secant < high_share) {
-                low_share + 0.5 * width
+        // The duals, and with them what is active, are those of the factor.
+        copy(self.ends[nearer].row(0), &mut solution);
+        (solution.action).copy_from_slice(self.ends[LOW].row(0).action);
+        if share == 0.0 && Self::is_weak(self.cost_of(LOW, query), cost) {
+            return Ok(if is_weak {
+                Cap::Touched
             } else {
-                secant
-            };
-            for (scaled, price) in self.prices.iter_mut().zip(query.multiplier) {
-                *scaled = share * price;
-            }
-            let scaled = Query {
-                multiplier: &self.prices,
-                ..query
-            };
-            self.solver.solve(scaled, trial.row_mut(0))?;
-            let at = self.solver.problem().cost(trial.row(0).action, query.context);
-            if at <= cost {
-                (low_share, at_low) = (share, at);
-                std::mem::swap(low, trial);
-                kept = kept.max(0) + 1;
-            } else {
-                (high_share, at_high) = (share, at);
-                std::mem::swap(high, trial);
-                kept = kept.min(0) - 1;
-            }
+                Cap::Binding { share: 0.0 }
+            });
         }
-        copy(low.row(0), &mut solution);
         let set = SafeSet {
             problem: self.solver.problem(),
             context: query.context,
             cost,
             usage: query.available,
         };
-        set.walk(high.row(0).action, solution.action, &mut self.scratch);
-        Ok(Cap::Binding { share: low_share })
+        set.walk(self.ends[HIGH].row(0).action, solution.action, &mut self.scratch);
+        if is_weak {
+            return Ok(Cap::Touched);
+        }
+        if let [action] = &*solution.action {
+            share = self.price_share(*action, query);
+        }
+        Ok(Cap::Binding { share })
+    }
+
+    /// Solves one query under a limit on the cost; where no action is found, the given one, which is known to be
+    /// payable, is the answer, and [`Cap::Empty`] says so.
+    ///
+    /// # Errors
+    /// As [`crate::StepSolver::solve`], and [`Error::Unsolved`] for a query that is invalid.
+    pub fn solve_or(
+        &mut self,
+        query: Query<'_>,
+        cost: f64,
+        otherwise: &[f64],
+        solutions: &mut Solutions,
+        row: usize,
+        step: usize,
+    ) -> Result<Cap, Error> {
+        let cap = self.solve(query, cost, solutions.row_mut(row))?;
+        let solution = solutions.row_mut(row);
+        match *solution.status {
+            Status::Invalid { .. } => solution.status.expect_feasible(step).map(|()| cap),
+            Status::Solved { .. } | Status::NotConverged { .. } if cap != Cap::Empty => Ok(cap),
+            _ => {
+                solution.action.copy_from_slice(otherwise);
+                *solution.status = Status::NotConverged {
+                    iterations: 0,
+                    residual: f64::INFINITY,
+                };
+                Ok(Cap::Empty)
+            }
+        }
+    }
+
+    /// Brackets the factor at which the cost meets its limit: leaves a solution that costs at most so much at the low end, one
+    /// that costs more at the high end, and gives the factor of the nearer end, and which it is. None if even the cheapest
+    /// costs more.
+    ///
+    /// Newton's method on the logarithm of the factor, in which the cost of a logarithmic utility is a straight line.
+    fn search(&mut self, query: Query<'_>, cost: f64, plain: f64) -> Result<Option<(f64, usize)>, Error> {
+        let (mut low, mut high) = (None, (1.0, plain));
+        // One action meets its cost on the line between the ends, without a price.
+        if self.slope.len() == 1 {
+            low = Some((0.0, self.solve_at(0.0, query, LOW)?));
+        }
+        let (mut last, mut distance) = (high, f64::INFINITY);
+        for solve in 0..MOST_SOLVES {
+            if let Some((low_share, at_low)) = low {
+                if at_low > cost || at_low.is_nan() {
+                    return Ok(None);
+                }
+                let is_narrow = high.0 - low_share <= WIDTH * high.0;
+                if is_narrow || self.slope.len() == 1 || (low_share == 0.0 && Self::is_weak(at_low, cost)) {
+                    break;
+                }
+            }
+            let before = distance;
+            distance = (last.1 - cost).abs() / cost.abs().max(last.1.abs());
+            if distance <= MET || (distance <= NEARLY_MET && distance >= 0.5 * before) {
+                break;
+            }
+            let end = if last.1 <= cost { LOW } else { HIGH };
+            let next = last.0 * (-(last.1 - cost) / (last.0 * self.cost_slope(last.0, query, end)?)).exp();
+            let least = low.map_or(0.0, |(share, _)| share);
+            if distance <= NEARLY_MET && !(next > least && next < high.0) {
+                break;
+            }
+            let share = match low {
+                None if solve >= MOST_BLIND_SOLVES || !(next > 0.0 && next < high.0) => 0.0,
+                _ if next > least && next < high.0 => next,
+                _ => f64::midpoint(least, high.0),
+            };
+            let at = self.solve_at(share, query, TRIAL)?;
+            if at <= cost || share == 0.0 {
+                low = Some((share, at));
+                self.ends.swap(LOW, TRIAL);
+            } else {
+                high = (share, at);
+                self.ends.swap(HIGH, TRIAL);
+            }
+            if share > 0.0 {
+                last = (share, at);
+            }
+        }
+        let (low_share, at_low) = match low {
+            Some(low) => low,
+            None => (0.0, self.solve_at(0.0, query, LOW)?),
+        };
+        Ok(if at_low > cost || at_low.is_nan() {
+            None
+        } else if high.1 - cost < cost - at_low {
+            Some((high.0, HIGH))
+        } else {
+            Some((low_share, LOW))
+        })
+    }
+
+    /// Solves the plain layer at a share of the prices; gives the cost.
+    fn solve_at(&mut self, share: f64, query: Query<'_>, end: usize) -> Result<f64, Error> {
+        let scaled = scale(&mut self.prices, share, query);
+        self.solver.solve(scaled, self.ends[end].row_mut(0))?;
+        Ok(self.cost_of(end, query))
+    }
+
+    fn cost_of(&self, end: usize, query: Query<'_>) -> f64 {
+        let action = self.ends[end].row(0).action;
+        self.solver.problem().cost(action, query.context)
+    }
+
+    /// The derivative of the cost in the factor, at the solution for one: `∇lᵀJ_λ λ`.
+    fn cost_slope(&mut self, share: f64, query: Query<'_>, end: usize) -> Result<f64, Error> {
+        let solution = self.ends[end].row(0);
+        (self.solver.problem()).cost_gradient(solution.action, query.context, &mut self.slope);
+        let scaled = scale(&mut self.prices, share, query);
+        let [_, costs] = &mut self.gradients;
+        (self.solver).pullback(scaled, solution, &self.slope, costs.row_mut(0))?;
+        Ok(dot(&costs.multipliers, query.multiplier))
+    }
+
+    /// The factor of all prices at which a single action inside its bounds is the plain layer's: `−l′ / λᵀg′`.
+    fn price_share(&mut self, action: f64, query: Query<'_>) -> f64 {
+        let problem = self.solver.problem();
+        problem.cost_gradient(&[action], query.context, &mut self.slope);
+        problem.usage_jacobian(&[action], query.context, &mut self.prices);
+        let share = -self.slope[0] / dot(&self.prices, query.multiplier);
+        if share.is_nan() {
+            1.0
+        } else {
+            share.clamp(0.0, 1.0)
+        }
     }
 
     /// The gradient of `upstreamᵀ x` in the query's inputs and, as the second result, in the limit on the cost.
@@ -156,6 +272,8 @@ impl CappedLayer {
     /// ```text
     ///     ω = vᵀJ_λ λ / ∇lᵀJ_λ λ        dκ: ω        dλ: θ (J_λᵀv − ω J_λᵀ∇l)        db: J_bᵀv − ω J_bᵀ∇l
     /// ```
+    ///
+    /// Where no action meets the limit, all gradients are zero: what is played there is no function of the query.
     ///
     /// # Errors
     /// As [`Differentiate::pullback`].
@@ -169,8 +287,19 @@ impl CappedLayer {
     ) -> Result<(Exactness, f64), Error> {
         let share = match cap {
             Cap::Free => return Ok((self.solver.pullback(query, solution, upstream, gradient)?, 0.0)),
+            Cap::Touched => {
+                self.solver.pullback(query, solution, upstream, gradient)?;
+                return Ok((WEAKLY_ACTIVE, 0.0));
+            }
             Cap::Binding { share } => share,
-            Cap::Empty => 0.0,
+            Cap::Empty => {
+                gradient.multiplier.fill(0.0);
+                gradient.available.fill(0.0);
+                if let Some(context) = gradient.context {
+                    context.fill(0.0);
+                }
+                return Ok((SINGULAR, 0.0));
+            }
         };
         let GradientMut {
             multiplier,
@@ -180,18 +309,16 @@ impl CappedLayer {
         self.solver
             .problem()
             .cost_gradient(solution.action, query.context, &mut self.slope);
-        let singular = Exactness::Approximate {
-            reason: Inexact::DependentConstraints,
+        let exactness = if share == 0.0 {
+            WEAKLY_ACTIVE
+        } else {
+            Exactness::Exact
         };
         if let ([slope], [upstream]) = (&*self.slope, upstream) {
             // One action is what its cost says, whatever the prices and budgets.
             multiplier.fill(0.0);
             available.fill(0.0);
-            let weight = if cap == Cap::Empty || *slope == 0.0 {
-                0.0
-            } else {
-                upstream / slope
-            };
+            let weight = if *slope == 0.0 { 0.0 } else { upstream / slope };
             if let Some(context) = &mut context {
                 self.solver
                     .problem()
@@ -200,20 +327,9 @@ impl CappedLayer {
                     *value *= -weight;
                 }
             }
-            let exactness = if weight == 0.0 && *upstream != 0.0 {
-                singular
-            } else {
-                Exactness::Exact
-            };
-            return Ok((exactness, weight));
+            return Ok((if *slope == 0.0 { SINGULAR } else { exactness }, weight));
         }
-        for (scaled, price) in self.prices.iter_mut().zip(query.multiplier) {
-            *scaled = share * price;
-        }
-        let scaled = Query {
-            multiplier: &self.prices,
-            ..query
-        };
+        let scaled = scale(&mut self.prices, share, query);
         let [ours, costs] = &mut self.gradients;
         let first = self
             .solver
@@ -221,13 +337,9 @@ impl CappedLayer {
         let second = self
             .solver
             .pullback(scaled, solution, &self.slope, costs.row_mut(0))?;
-        let along = |gradients: &Gradients| -> f64 {
-            (gradients.multipliers.iter().zip(query.multiplier))
-                .map(|(slope, price)| slope * price)
-                .sum()
-        };
-        let (numerator, denominator) = (along(ours), along(costs));
-        let weight = if cap == Cap::Empty || denominator == 0.0 {
+        let numerator = dot(&ours.multipliers, query.multiplier);
+        let denominator = dot(&costs.multipliers, query.multiplier);
+        let weight = if denominator == 0.0 {
             0.0
         } else {
             numerator / denominator
@@ -249,12 +361,41 @@ impl CappedLayer {
             }
         }
         let exactness = match (first, second) {
-            _ if cap == Cap::Empty || denominator == 0.0 => singular,
+            _ if denominator == 0.0 => SINGULAR,
+            (Exactness::Exact, Exactness::Exact) => exactness,
             (Exactness::Exact, second) => second,
             (first, _) => first,
         };
         Ok((exactness, weight))
     }
+}
+
+const WEAKLY_ACTIVE: Exactness = Exactness::Approximate {
+    reason: Inexact::WeaklyActive,
+};
+
+const SINGULAR: Exactness = Exactness::Approximate {
+    reason: Inexact::DependentConstraints,
+};
+
+/// The places of the solutions of a search.
+const HIGH: usize = 0;
+const LOW: usize = 1;
+const TRIAL: usize = 2;
+
+/// The same query at a share of its prices, which are written to `prices`.
+fn scale<'a>(prices: &'a mut [f64], share: f64, query: Query<'a>) -> Query<'a> {
+    for (scaled, price) in prices.iter_mut().zip(query.multiplier) {
+        *scaled = share * price;
+    }
+    Query {
+        multiplier: prices,
+        ..query
+    }
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
 fn copy(from: SolutionRef<'_>, to: &mut SolutionMut<'_>) {

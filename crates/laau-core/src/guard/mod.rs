@@ -5,6 +5,7 @@ mod document;
 mod fit;
 mod layer;
 mod safe;
+mod shadow;
 
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ pub use self::document::GuardedDocument;
 pub use self::fit::{Guard, Incumbent};
 pub use self::layer::{Cap, CappedLayer};
 use self::safe::{SafeSet, Scratch};
+pub use self::shadow::{Shadow, ShadowEpisode, ShadowStep};
 use crate::episode_run::EpisodeRun;
 use crate::error::{Error, expect_finite, expect_option};
 use crate::policy::{Agent, Observation, Policy};

@@ -7,7 +7,8 @@
 
 use laau_core::problems::WeightedFairness;
 use laau_core::{
-    ClosedForm, Error, Exactness, LinearSteps, Problem, Queries, Query, Regularity, Status, check_queries,
+    CappedLayer, ClosedForm, Error, Exactness, Inexact, LimitedStep, LinearSteps, Problem, Queries, Query,
+    Regularity, Status, check_queries,
 };
 use pulp::{Scalar, Simd, WithSimd};
 
@@ -47,6 +48,34 @@ impl ClosedForm for FairnessLayer {
         } else {
             Err(status)
         }
+    }
+
+    fn at_cost(&self, query: Query<'_>, limit: f64) -> Option<LimitedStep> {
+        let (c, most) = (query.context[0], self.upper.min(query.available[0]));
+        let cheapest = WeightedFairness::cost_of_normal(most, c);
+        // Of `−c ln x`; a weight of zero costs nothing, whatever the action.
+        if cheapest > limit || c == 0.0 {
+            return None;
+        }
+        let is_weak = CappedLayer::is_weak(cheapest, limit);
+        let action = if is_weak {
+            most
+        } else {
+            (-limit / c).exp().clamp(self.lower, most)
+        };
+        Some(LimitedStep {
+            action,
+            usage: action,
+            cost_slope: -c / action,
+            usage_slope: 1.0,
+            exactness: if is_weak {
+                Exactness::Approximate {
+                    reason: Inexact::WeaklyActive,
+                }
+            } else {
+                Exactness::Exact
+            },
+        })
     }
 }
 

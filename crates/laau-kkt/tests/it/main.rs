@@ -12,5 +12,6 @@ mod episodes_of_problems;
 mod foreign;
 mod gradcheck;
 mod gradients;
+mod guarded;
 mod problems;
 mod random_instances;

@@ -35,7 +35,7 @@ pub use candle_core;
 pub use candle_nn;
 
 use candle_core::{Device, Tensor, Var};
-use laau_core::{Differentiate, Episodes};
+use laau_core::{Differentiate, Episodes, Shadow};
 
 pub use self::custom::{ContextView, CustomNetwork, PriceNetwork, StepView};
 pub use self::dense::Dense;
@@ -48,6 +48,7 @@ use self::variables::slots;
 use crate::engine::{BatchResult, Engine, check_sizes};
 use crate::error::Error;
 use crate::features::{ContextReader, base_constants, budget_feature, budget_features, budget_normalisation};
+use crate::guarded::GuardedLayer;
 use crate::model::Model;
 use crate::spec::PriceBase;
 
@@ -130,6 +131,10 @@ impl Engine for CandleEngine {
             model.spec.check_problem(workspace.layer.problem())?;
             workspace.cost = 0.0;
             workspace.counts = laau_core::GradientCounts::default();
+            if let Some(guard) = &mut workspace.guard {
+                guard.shadow().check(episodes)?;
+                guard.begin(batch);
+            }
             workspace.failure = None;
         }
         let mut differentiate = || {
@@ -175,6 +180,12 @@ impl Engine for CandleEngine {
             loss: workspace.cost / (batch.len() * episodes.horizon()) as f64,
             counts: workspace.counts,
         })
+    }
+
+    fn guard(&mut self, shadow: Arc<Shadow>) -> Result<(), Error> {
+        let mut workspace = self.shared.lock();
+        workspace.guard = Some(GuardedLayer::new(workspace.layer.clone(), shadow));
+        Ok(())
     }
 }
 

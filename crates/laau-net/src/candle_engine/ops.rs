@@ -7,9 +7,12 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use candle_core::{CpuStorage, CustomOp1, CustomOp2, Device, Layout, Result, Shape, Storage, Tensor};
-use laau_core::{Differentiate, Dimensions, Error, GradientCounts, Gradients, Queries, Solutions, Status};
+use laau_core::{
+    Cap, Differentiate, Dimensions, Error, GradientCounts, Gradients, Queries, Solutions, Status,
+};
 use pulp::Scalar;
 
+use crate::guarded::GuardedLayer;
 use crate::spec::Output;
 
 /// The layer that all steps of a graph share, and what they report.
@@ -20,6 +23,8 @@ pub(super) struct Shared {
 
 pub(super) struct Workspace {
     pub(super) layer: Box<dyn Differentiate>,
+    /// Takes the layer's place. What it keeps of a minibatch goes with the steps, forward and then backward.
+    pub(super) guard: Option<GuardedLayer>,
     /// The costs of all steps of the minibatch.
     pub(super) cost: f64,
     pub(super) counts: GradientCounts,
@@ -33,6 +38,7 @@ impl Shared {
             dimensions: layer.problem().dimensions(),
             workspace: Mutex::new(Workspace {
                 layer,
+                guard: None,
                 cost: 0.0,
                 counts: GradientCounts::default(),
                 failure: None,
@@ -73,6 +79,7 @@ pub(super) struct StepOp {
 struct Solved {
     solutions: Solutions,
     available: Vec<f64>,
+    caps: Vec<Cap>,
 }
 
 impl StepOp {
@@ -123,13 +130,21 @@ impl CustomOp2 for StepOp {
                 *value = (*value - reserve).max(*least);
             }
         }
+        if let Some(guard) = &workspace.guard {
+            guard.keep(self.step, &mut available);
+        }
         let mut solutions = Solutions::new(dimensions, rows);
+        let mut caps = vec![Cap::Free; rows];
         let queries = Queries {
             contexts: &self.contexts,
             multipliers: &multipliers,
             available: &available,
         };
-        if let Err(error) = workspace.layer.solve_batch(queries, &mut solutions) {
+        let solved = match &mut workspace.guard {
+            Some(guard) => guard.solve(self.step, queries, &mut solutions, &mut caps),
+            None => workspace.layer.solve_batch(queries, &mut solutions),
+        };
+        if let Err(error) = solved {
             return Err(workspace.fail(error));
         }
         let feasible = |status: &Status| status.expect_feasible(self.step);
@@ -141,10 +156,17 @@ impl CustomOp2 for StepOp {
         problem.cost_batch(solutions.actions(), &self.contexts, &mut costs);
         problem.usage_batch(solutions.actions(), &self.contexts, &mut usages);
         workspace.cost += costs.iter().sum::<f64>();
+        if let Some(guard) = &mut workspace.guard {
+            guard.pay(&costs);
+        }
         for (remaining, usage) in remaining.iter_mut().zip(&usages) {
             *remaining -= usage;
         }
-        *self.solved() = Some(Solved { solutions, available });
+        *self.solved() = Some(Solved {
+            solutions,
+            available,
+            caps,
+        });
         Ok((CpuStorage::F64(remaining), Shape::from((rows, budgets))))
     }
 
@@ -161,7 +183,12 @@ impl CustomOp2 for StepOp {
             context: width,
         } = self.shared.dimensions;
         let solved = self.solved();
-        let Some(Solved { solutions, available }) = &*solved else {
+        let Some(Solved {
+            solutions,
+            available,
+            caps,
+        }) = &*solved
+        else {
             return Err(candle_core::Error::msg("the layer has not been solved"));
         };
         let multipliers = to_vec(multiplier)?;
@@ -174,21 +201,33 @@ impl CustomOp2 for StepOp {
         let problem = workspace.layer.problem();
         let mut upstream = vec![0.0; solutions.actions().len()];
         let mut jacobian = vec![0.0; m * d];
-        for (row, (after, out)) in after
-            .chunks_exact(m)
-            .zip(upstream.chunks_exact_mut(d))
-            .enumerate()
-        {
-            let action = &solutions.actions()[row * d..][..d];
-            let context = &self.contexts[row * width..][..width];
-            problem.cost_gradient(action, context, out);
-            for out in &mut *out {
-                *out *= self.weight;
-            }
-            problem.usage_jacobian(action, context, &mut jacobian);
-            for (slopes, after) in jacobian.chunks_exact(d).zip(after) {
-                for (out, slope) in out.iter_mut().zip(slopes) {
-                    *out -= slope * after;
+        if let Some(guard) = &workspace.guard {
+            let weight = self.weight;
+            guard.upstream(
+                solutions,
+                &self.contexts,
+                &after,
+                weight,
+                &mut jacobian,
+                &mut upstream,
+            );
+        } else {
+            for (row, (after, out)) in after
+                .chunks_exact(m)
+                .zip(upstream.chunks_exact_mut(d))
+                .enumerate()
+            {
+                let action = &solutions.actions()[row * d..][..d];
+                let context = &self.contexts[row * width..][..width];
+                problem.cost_gradient(action, context, out);
+                for out in &mut *out {
+                    *out *= self.weight;
+                }
+                problem.usage_jacobian(action, context, &mut jacobian);
+                for (slopes, after) in jacobian.chunks_exact(d).zip(after) {
+                    for (out, slope) in out.iter_mut().zip(slopes) {
+                        *out -= slope * after;
+                    }
                 }
             }
         }
@@ -198,8 +237,11 @@ impl CustomOp2 for StepOp {
             multipliers: &multipliers,
             available,
         };
-        let layer = &mut workspace.layer;
-        if let Err(error) = layer.pullback_batch(queries, solutions, &upstream, &mut gradients) {
+        let pulled = match &mut workspace.guard {
+            Some(guard) => guard.pullback(queries, caps, solutions, &upstream, &mut gradients),
+            None => (workspace.layer).pullback_batch(queries, solutions, &upstream, &mut gradients),
+        };
+        if let Err(error) = pulled {
             return Err(workspace.fail(error));
         }
         for exactness in &gradients.exactness {

@@ -4,25 +4,28 @@ use laau_core::{ClosedForm, Dimensions, LinearSteps, Queries, Regularity};
 use pulp::Simd;
 
 use super::aligned::Aligned;
+use super::guarded::LaneLimits;
 use super::workspace::{Exchange, Step};
 use crate::engine::BatchResult;
 use crate::error::Error;
 
 /// The steps of a minibatch with one action and one budget, lane by lane, padding included.
 pub(super) struct ClosedSteps {
-    batch: usize,
-    lanes: usize,
+    pub(super) batch: usize,
+    pub(super) lanes: usize,
     context: usize,
     /// What each lane counts in the loss: the padding nothing.
-    weights: Aligned,
+    pub(super) weights: Aligned,
     /// Of the current step.
-    available: Aligned,
-    usages: Aligned,
+    pub(super) available: Aligned,
+    pub(super) usages: Aligned,
     /// Of all steps.
-    actions: Aligned,
-    costs: Aligned,
+    pub(super) actions: Aligned,
+    pub(super) costs: Aligned,
     /// Of all steps, step by step: `∂l/∂x`, `∂g/∂x`, `∂x/∂λ`, `∂x/∂b`.
-    slopes: Aligned,
+    pub(super) slopes: Aligned,
+    /// The limits of a guard, once there is one.
+    pub(super) limits: Option<LaneLimits>,
 }
 
 impl ClosedSteps {
@@ -39,6 +42,7 @@ impl ClosedSteps {
             actions: Aligned::zeros(horizon * lanes),
             costs: Aligned::zeros(horizon * lanes),
             slopes: Aligned::zeros(4 * horizon * lanes),
+            limits: None,
         }
     }
 
@@ -52,33 +56,13 @@ impl ClosedSteps {
         exchange: &mut Exchange,
         result: &mut BatchResult,
     ) -> Result<(), Error> {
-        let lanes = self.lanes;
         let (reserve, least) = (simd.splat_f64s(step.reserve[0]), simd.splat_f64s(step.least[0]));
         let remaining = S::as_mut_simd_f64s(&mut exchange.remaining).0;
         let available = S::as_mut_simd_f64s(&mut self.available).0;
         for (available, b) in available.iter_mut().zip(&*remaining) {
             *available = simd.max_f64s(simd.sub_f64s(*b, reserve), least);
         }
-        let slopes = &mut self.slopes[4 * step.index * lanes..][..4 * lanes];
-        let (cost_slopes, slopes) = slopes.split_at_mut(lanes);
-        let (usage_slopes, slopes) = slopes.split_at_mut(lanes);
-        let (multiplier_slopes, remaining_slopes) = slopes.split_at_mut(lanes);
-        let regularity = layer.linearise_batch(
-            Queries {
-                contexts: step.contexts,
-                multipliers: &exchange.multipliers,
-                available: &self.available,
-            },
-            LinearSteps {
-                actions: &mut self.actions[step.index * lanes..][..lanes],
-                usages: &mut self.usages,
-                cost_slopes,
-                usage_slopes,
-                multiplier_slopes,
-                remaining_slopes,
-            },
-        )?;
-        match regularity {
+        match self.linearise(layer, step, &exchange.multipliers)? {
             Regularity::Regular => result.counts.exact += self.batch as u64,
             Regularity::Irregular => self.count(layer, step, &exchange.multipliers, result)?,
         }
@@ -86,6 +70,35 @@ impl ClosedSteps {
             *b = simd.sub_f64s(*b, *used);
         }
         Ok(())
+    }
+
+    /// Solves and linearises a step, once it is known what is available.
+    #[inline(always)]
+    pub(super) fn linearise(
+        &mut self,
+        layer: &dyn ClosedForm,
+        step: Step<'_>,
+        multipliers: &[f64],
+    ) -> Result<Regularity, Error> {
+        let lanes = self.lanes;
+        let slopes = &mut self.slopes[4 * step.index * lanes..][..4 * lanes];
+        let (cost_slopes, slopes) = slopes.split_at_mut(lanes);
+        let (usage_slopes, slopes) = slopes.split_at_mut(lanes);
+        let (multiplier_slopes, remaining_slopes) = slopes.split_at_mut(lanes);
+        let queries = Queries {
+            contexts: step.contexts,
+            multipliers,
+            available: &self.available,
+        };
+        let steps = LinearSteps {
+            actions: &mut self.actions[step.index * lanes..][..lanes],
+            usages: &mut self.usages,
+            cost_slopes,
+            usage_slopes,
+            multiplier_slopes,
+            remaining_slopes,
+        };
+        Ok(layer.linearise_batch(queries, steps)?)
     }
 
     /// Says of each episode how exact its derivatives are.
@@ -116,10 +129,15 @@ impl ClosedSteps {
         Ok(())
     }
 
-    /// The loss of all steps, once they are played.
+    /// The costs of all steps, once they are played.
     #[inline(always)]
-    pub(super) fn loss<S: Simd>(&mut self, simd: S, layer: &dyn ClosedForm, contexts: &[f64]) -> f64 {
+    pub(super) fn price(&mut self, layer: &dyn ClosedForm, contexts: &[f64]) {
         layer.cost_batch(&self.actions, contexts, &mut self.costs);
+    }
+
+    /// The loss of all steps, whose costs are known.
+    #[inline(always)]
+    pub(super) fn loss<S: Simd>(&self, simd: S) -> f64 {
         let weights = S::as_simd_f64s(&self.weights).0;
         let mut loss = simd.splat_f64s(0.0);
         for costs in S::as_simd_f64s(&self.costs).0.chunks_exact(weights.len()) {

@@ -1,10 +1,11 @@
 //! The steps of any layer, through its batched traits.
 
-use laau_core::{Differentiate, Dimensions, Gradients, Queries, Solutions};
+use laau_core::{Cap, Differentiate, Dimensions, Gradients, Queries, Solutions};
 
 use super::workspace::{Exchange, Step};
 use crate::engine::BatchResult;
 use crate::error::Error;
+use crate::guarded::GuardedLayer;
 
 /// The steps of a minibatch as the traits want them: `episode × value`, without padding.
 pub(super) struct GeneralSteps {
@@ -19,6 +20,8 @@ pub(super) struct GeneralSteps {
     multipliers: Vec<f64>,
     available: Vec<f64>,
     solutions: Vec<Solutions>,
+    /// What a guard's limits did to them; of no use without one.
+    caps: Vec<Cap>,
     /// Of the current step.
     costs: Vec<f64>,
     usages: Vec<f64>,
@@ -44,6 +47,7 @@ impl GeneralSteps {
             multipliers: vec![0.0; horizon * batch * m],
             available: vec![0.0; horizon * batch * m],
             solutions: (0..horizon).map(|_| Solutions::new(dimensions, batch)).collect(),
+            caps: vec![Cap::Free; horizon * batch],
             costs: vec![0.0; batch],
             usages: vec![0.0; batch * m],
             prices: vec![0.0; batch * m],
@@ -56,7 +60,7 @@ impl GeneralSteps {
     /// Plays a step: from `b` and `λ` to the next `b`. The padding uses nothing.
     pub(super) fn play(
         &mut self,
-        solver: &mut dyn Differentiate,
+        layer: LayerMut<'_>,
         step: Step<'_>,
         exchange: &mut Exchange,
         result: &mut BatchResult,
@@ -72,6 +76,9 @@ impl GeneralSteps {
                 available[i] = (available[i] - step.reserve[i]).max(step.least[i]);
             }
         }
+        if let LayerMut::Guarded(guard) = &layer {
+            guard.keep(step.index, available);
+        }
         let contexts = &step.contexts[..self.batch * self.context];
         let solutions = &mut self.solutions[step.index];
         let queries = Queries {
@@ -79,12 +86,24 @@ impl GeneralSteps {
             multipliers,
             available,
         };
-        solver.solve_batch(queries, solutions)?;
-        for status in solutions.statuses() {
-            status.expect_feasible(step.index)?;
-        }
-        let problem = solver.problem();
-        problem.cost_batch(solutions.actions(), contexts, &mut self.costs);
+        let problem = match layer {
+            LayerMut::Plain(solver) => {
+                solver.solve_batch(queries, solutions)?;
+                for status in solutions.statuses() {
+                    status.expect_feasible(step.index)?;
+                }
+                let problem = solver.problem();
+                problem.cost_batch(solutions.actions(), contexts, &mut self.costs);
+                problem
+            }
+            LayerMut::Guarded(guard) => {
+                let caps = &mut self.caps[step.index * self.batch..][..self.batch];
+                guard.solve(step.index, queries, solutions, caps)?;
+                (guard.problem()).cost_batch(solutions.actions(), contexts, &mut self.costs);
+                guard.pay(&self.costs);
+                guard.problem()
+            }
+        };
         result.loss += self.weight * self.costs.iter().sum::<f64>();
         problem.usage_batch(solutions.actions(), contexts, &mut self.usages);
         into_lanes(&self.usages, m, width, &mut exchange.remaining, |b, used| {
@@ -96,7 +115,7 @@ impl GeneralSteps {
     /// Takes a step back: from `p` after it to `dL/dλ` and to `p` before it, without what flows through the price.
     pub(super) fn pull(
         &mut self,
-        solver: &mut dyn Differentiate,
+        layer: LayerMut<'_>,
         step: Step<'_>,
         exchange: &mut Exchange,
         result: &mut BatchResult,
@@ -105,20 +124,36 @@ impl GeneralSteps {
         let contexts = &step.contexts[..self.batch * self.context];
         let solutions = &self.solutions[step.index];
         from_lanes(&exchange.prices, m, width, &mut self.prices);
-        solver.problem().step_pullback_batch(
-            solutions.actions(),
-            contexts,
-            &self.prices,
-            self.weight,
-            &mut self.jacobian,
-            &mut self.upstream,
-        );
         let queries = Queries {
             contexts,
             multipliers: &self.multipliers[step.index * rows..][..rows],
             available: &self.available[step.index * rows..][..rows],
         };
-        solver.pullback_batch(queries, solutions, &self.upstream, &mut self.gradients)?;
+        match layer {
+            LayerMut::Plain(solver) => {
+                solver.problem().step_pullback_batch(
+                    solutions.actions(),
+                    contexts,
+                    &self.prices,
+                    self.weight,
+                    &mut self.jacobian,
+                    &mut self.upstream,
+                );
+                solver.pullback_batch(queries, solutions, &self.upstream, &mut self.gradients)?;
+            }
+            LayerMut::Guarded(guard) => {
+                guard.upstream(
+                    solutions,
+                    contexts,
+                    &self.prices,
+                    self.weight,
+                    &mut self.jacobian,
+                    &mut self.upstream,
+                );
+                let caps = &self.caps[step.index * self.batch..][..self.batch];
+                guard.pullback(queries, caps, solutions, &self.upstream, &mut self.gradients)?;
+            }
+        }
         for exactness in &self.gradients.exactness {
             result.counts.add(*exactness);
         }
@@ -133,6 +168,12 @@ impl GeneralSteps {
         into_lanes(&gradients.available, m, width, &mut exchange.prices, |p, g| p + g);
         Ok(())
     }
+}
+
+/// The layer that decides: a solver's own, or one behind a guard.
+pub(super) enum LayerMut<'a> {
+    Plain(&'a mut dyn Differentiate),
+    Guarded(&'a mut GuardedLayer),
 }
 
 /// From `episode × budget` to `block × budget × lane`, as a change of what is there; the padding is left as it is.

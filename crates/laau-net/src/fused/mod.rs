@@ -3,16 +3,20 @@
 mod aligned;
 mod closed;
 mod general;
+mod guarded;
 mod inputs;
 mod kernel;
 mod pass;
 mod workspace;
 
-use laau_core::{Differentiate, Episodes};
+use std::sync::Arc;
+
+use laau_core::{Differentiate, Episodes, Shadow};
 use pulp::{Arch, Simd, WithSimd};
 
 use crate::engine::{BatchResult, Engine, check_sizes};
 use crate::error::Error;
+use crate::guarded::GuardedLayer;
 use crate::model::Model;
 use crate::spec::{ModelSpec, Network};
 
@@ -25,6 +29,7 @@ use workspace::Workspace;
 /// the same bytes.
 pub struct FusedEngine {
     solver: Box<dyn Differentiate>,
+    guard: Option<GuardedLayer>,
     spec: ModelSpec,
     parameters: usize,
     arch: Arch,
@@ -57,6 +62,7 @@ impl FusedEngine {
         let workspace = Workspace::new(&*solver, spec, spec.horizon, batch_size, vector);
         Ok(Self {
             solver,
+            guard: None,
             spec: spec.clone(),
             parameters: spec.parameter_len(),
             arch,
@@ -98,6 +104,10 @@ impl Engine for FusedEngine {
         gradient: &mut [f64],
     ) -> Result<BatchResult, Error> {
         self.check(model, episodes, batch, gradient)?;
+        if let Some(guard) = &mut self.guard {
+            guard.shadow().check(episodes)?;
+            guard.begin(batch);
+        }
         if !self.workspace.fits(episodes.horizon(), batch.len()) {
             self.workspace = Workspace::new(
                 &*self.solver,
@@ -109,12 +119,18 @@ impl Engine for FusedEngine {
         }
         self.arch.dispatch(Pass {
             solver: &mut *self.solver,
+            guard: self.guard.as_mut(),
             model,
             episodes,
             batch,
             workspace: &mut self.workspace,
             gradient,
         })
+    }
+
+    fn guard(&mut self, shadow: Arc<Shadow>) -> Result<(), Error> {
+        self.guard = Some(GuardedLayer::new(self.solver.clone(), shadow));
+        Ok(())
     }
 }
 

@@ -15,17 +15,21 @@
 use laau_core::{Differentiate, Dimensions, Episodes, GradientCounts};
 use pulp::{Simd, WithSimd};
 
+use super::general::LayerMut;
 use super::kernel::{Row, Rows, column, contraction, pack, product, rows, rows_mut};
 use super::workspace::{Layer, Step, Workspace};
 use crate::engine::BatchResult;
 use crate::error::Error;
 use crate::features::{base_constants, budget_feature, budget_features};
+use crate::guarded::GuardedLayer;
 use crate::model::Model;
 use crate::spec::{Output, PriceBase};
 
 /// A minibatch to be played and differentiated.
 pub(super) struct Pass<'a> {
     pub(super) solver: &'a mut dyn Differentiate,
+    /// If there is one.
+    pub(super) guard: Option<&'a mut GuardedLayer>,
     pub(super) model: &'a Model,
     pub(super) episodes: &'a Episodes,
     pub(super) batch: &'a [usize],
@@ -55,6 +59,9 @@ impl Pass<'_> {
             counts: GradientCounts::default(),
         };
         self.prepare::<S, B>();
+        if let (Some(guard), Some(steps)) = (&self.guard, &mut self.workspace.closed) {
+            steps.guard(guard.shadow(), self.batch);
+        }
         self.forward::<S, B>(simd, &mut result)?;
         self.backward::<S, B>(simd, &mut result)?;
         self.contract::<S, B>(simd);
@@ -135,12 +142,23 @@ impl Pass<'_> {
             }
             let step = Step::new(index, dimensions, lanes, contexts, &work.limits);
             match (&mut work.closed, self.solver.closed_form()) {
-                (Some(steps), Some(layer)) => steps.play(simd, layer, step, exchange, result)?,
-                _ => work.general.play(self.solver, step, exchange, result)?,
+                (Some(steps), Some(layer)) if self.guard.is_none() => {
+                    steps.play(simd, layer, step, exchange, result)?;
+                }
+                (Some(steps), Some(layer)) => {
+                    steps.play_guarded(layer, self.solver.problem(), step, exchange, result)?;
+                }
+                _ => {
+                    let layer = layer_of(self.solver, &mut self.guard);
+                    work.general.play(layer, step, exchange, result)?;
+                }
             }
         }
         if let (Some(steps), Some(layer)) = (&mut work.closed, self.solver.closed_form()) {
-            result.loss = steps.loss(simd, layer, contexts);
+            if self.guard.is_none() {
+                steps.price(layer, contexts);
+            }
+            result.loss = steps.loss(simd);
         }
         Ok(())
     }
@@ -160,11 +178,14 @@ impl Pass<'_> {
         exchange.multipliers.fill(0.0);
         exchange.prices.fill(0.0);
         for index in (0..work.horizon).rev() {
-            if let Some(steps) = &work.closed {
-                steps.pull(simd, index, exchange);
-            } else {
-                let step = Step::new(index, dimensions, lanes, &work.contexts, &work.limits);
-                work.general.pull(self.solver, step, exchange, result)?;
+            match &mut work.closed {
+                Some(steps) if self.guard.is_none() => steps.pull(simd, index, exchange),
+                Some(steps) => steps.pull_guarded(index, exchange),
+                None => {
+                    let step = Step::new(index, dimensions, lanes, &work.contexts, &work.limits);
+                    let layer = layer_of(self.solver, &mut self.guard);
+                    work.general.pull(layer, step, exchange, result)?;
+                }
             }
             if index + 1 == work.horizon {
                 continue;
@@ -211,6 +232,14 @@ impl Pass<'_> {
             contraction::<S, B>(simd, &x, &y, matrix, bias);
             rest = after;
         }
+    }
+}
+
+/// The layer that decides.
+fn layer_of<'a>(solver: &'a mut dyn Differentiate, guard: &'a mut Option<&mut GuardedLayer>) -> LayerMut<'a> {
+    match guard {
+        Some(guard) => LayerMut::Guarded(guard),
+        None => LayerMut::Plain(solver),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use laau_core::Episodes;
+use laau_core::{Episodes, Shadow};
 
 use super::observer::EpochRecord;
 use super::settings::Training;
@@ -200,6 +200,12 @@ impl Checkpoint {
         if self.data.validation != data.validation {
             return invalid("validation", "expected the episodes of the checkpointed run");
         }
+        if self.data.guard != data.guard {
+            return invalid(
+                "guard",
+                "expected that of the checkpointed run, or none if it had none",
+            );
+        }
         Ok(())
     }
 }
@@ -209,25 +215,35 @@ impl Checkpoint {
 pub(super) struct DataMark {
     training: String,
     validation: Option<String>,
+    /// Of what its incumbent does on the training set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    guard: Option<String>,
 }
 
 impl DataMark {
-    pub(super) fn new(training: &Episodes, validation: Option<&Episodes>) -> Self {
+    pub(super) fn new(training: &Episodes, validation: Option<&Episodes>, guard: Option<&Shadow>) -> Self {
         Self {
             training: mark(training),
             validation: validation.map(mark),
+            guard: guard.map(|shadow| format!("{:016x}", hash(shadow.values()))),
         }
     }
 }
 
-/// Sizes and a 64-bit FNV-1a hash over the bits of all values.
-fn mark(episodes: &Episodes) -> String {
+/// A 64-bit FNV-1a hash over the bits of all values.
+fn hash(values: impl Iterator<Item = f64>) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    for value in episodes.contexts().iter().chain(episodes.budgets()) {
+    for value in values {
         for byte in value.to_le_bytes() {
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
         }
     }
+    hash
+}
+
+/// Sizes and a hash of a set of episodes.
+fn mark(episodes: &Episodes) -> String {
+    let hash = hash(episodes.contexts().iter().chain(episodes.budgets()).copied());
     format!(
         "{}x{}x{}x{}-{hash:016x}",
         episodes.len(),

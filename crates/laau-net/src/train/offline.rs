@@ -6,7 +6,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use laau_core::{Differentiate, Episodes, GradientCounts, TrainedOn, Unrolled, mean_utility, rollout_all};
+use laau_core::{
+    Differentiate, Episodes, GradientCounts, Policy, Shadow, Task, TrainedOn, Unrolled, mean_utility,
+    rollout_all,
+};
 use rand::seq::SliceRandom;
 use rand::{RngExt as _, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -19,6 +22,7 @@ use super::{NoStep, Stepper};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::file::Summary;
+use crate::guarded::ReadyGuard;
 use crate::model::Model;
 use crate::optimiser::OptimiserState;
 use crate::spec::ModelSpec;
@@ -51,6 +55,7 @@ pub struct Trainer {
     settings: Training,
     checkpoint: Option<PathBuf>,
     engine: Option<Arc<BuildEngine>>,
+    guard: Option<ReadyGuard>,
 }
 
 type BuildEngine =
@@ -71,6 +76,7 @@ impl Trainer {
             settings,
             checkpoint: None,
             engine: None,
+            guard: None,
         }
     }
 
@@ -85,6 +91,18 @@ impl Trainer {
             + 'static,
     {
         self.engine = Some(Arc::new(build));
+        self
+    }
+
+    /// Trains behind a guard: every episode is played, and differentiated, with the limits that a guard of this incumbent and
+    /// level puts on it, and what is validated is the guarded policy. The task is that of the layer.
+    #[must_use]
+    pub fn with_guard(mut self, task: &Task, incumbent: Arc<dyn Policy>, level: f64) -> Self {
+        self.guard = Some(ReadyGuard {
+            task: task.clone(),
+            incumbent,
+            level,
+        });
         self
     }
 
@@ -124,16 +142,17 @@ impl Trainer {
         validation: Option<&Episodes>,
         observer: &mut dyn TrainObserver,
     ) -> Result<Trained, Error> {
+        let shadow = self.shadow(training)?;
         let mut state = Checkpoint {
             settings: self.settings.clone(),
-            data: DataMark::new(training, validation),
+            data: DataMark::new(training, validation, shadow.as_deref()),
             optimiser: OptimiserState::new(self.settings.optimiser, model.parameters.len()),
             model: model.clone(),
             best: None,
             stale: 0,
             history: Vec::new(),
         };
-        let trained = self.run_from(&mut state, layer, training, validation, observer);
+        let trained = self.run_from(&mut state, layer, training, validation, shadow, observer);
         *model = state.best_model();
         trained
     }
@@ -152,10 +171,21 @@ impl Trainer {
         validation: Option<&Episodes>,
         observer: &mut dyn TrainObserver,
     ) -> Result<(Model, Trained), Error> {
-        checkpoint.expect(&self.settings, &DataMark::new(training, validation))?;
+        let shadow = self.shadow(training)?;
+        let data = DataMark::new(training, validation, shadow.as_deref());
+        checkpoint.expect(&self.settings, &data)?;
         observer.resumed(&checkpoint.history);
-        let trained = self.run_from(&mut checkpoint, layer, training, validation, observer)?;
+        let trained = self.run_from(&mut checkpoint, layer, training, validation, shadow, observer)?;
         Ok((checkpoint.best_model(), trained))
+    }
+
+    /// What the guard's incumbent does on the training set.
+    fn shadow(&self, training: &Episodes) -> Result<Option<Arc<Shadow>>, Error> {
+        let shadow = self.guard.as_ref().map(|guard| {
+            let problem = &*guard.task.problem;
+            Shadow::new(problem, &*guard.incumbent, guard.level, training)
+        });
+        Ok(shadow.transpose()?.map(Arc::new))
     }
 
     /// Trains on; `good` is the state between two epochs, which is what stays, whatever ends the run.
@@ -165,6 +195,7 @@ impl Trainer {
         layer: &dyn Differentiate,
         training: &Episodes,
         validation: Option<&Episodes>,
+        shadow: Option<Arc<Shadow>>,
         observer: &mut dyn TrainObserver,
     ) -> Result<Trained, Error> {
         self.check(&good.model, layer, training, validation)?;
@@ -173,6 +204,9 @@ impl Trainer {
             Some(build) => build(layer, spec, batch)?,
             None => self.settings.engine.build(layer, spec, batch)?,
         };
+        if let Some(shadow) = shadow {
+            engine.guard(shadow)?;
+        }
         if good.epochs_done() == 0
             && let Some(bias) = reset_dead_bias(&mut good.model, &mut *engine, training)
         {
@@ -182,6 +216,7 @@ impl Trainer {
             settings: &self.settings,
             stepper: Stepper::new(engine, &good.model, self.settings.gradient_clip),
             layer,
+            guard: self.guard.as_ref(),
             training,
             validation: validation.map_or_else(Vec::new, |set| judged(&good.model.spec, layer, set)),
             began: Instant::now(),
@@ -243,6 +278,13 @@ impl Trainer {
             }
         }
         let horizons = model.spec.horizons();
+        if self.guard.is_some() && horizons.start() < horizons.end() {
+            return invalid(
+                "guard",
+                "expected a model of one horizon, found several: the incumbent is played on whole episodes"
+                    .to_owned(),
+            );
+        }
         for episodes in [Some(training), validation].into_iter().flatten() {
             if horizons.start() < horizons.end() && episodes.horizon() != *horizons.end() {
                 return invalid(
@@ -286,6 +328,7 @@ struct Run<'a> {
     settings: &'a Training,
     stepper: Stepper,
     layer: &'a dyn Differentiate,
+    guard: Option<&'a ReadyGuard>,
     training: &'a Episodes,
     /// The validation set, once per horizon that is judged.
     validation: Vec<Cow<'a, Episodes>>,
@@ -382,9 +425,13 @@ impl Run<'_> {
     /// Plays the validation set, exactly, and keeps the weights if they are the best so far.
     fn validate(&self, state: &mut Checkpoint, epoch: usize) -> Result<f64, Error> {
         let policy = Unrolled::new("validation", state.model.clone(), self.layer.fork())?;
+        let policy: Box<dyn Policy> = match self.guard {
+            Some(guard) => Box::new(guard.put_before("validation", policy)?),
+            None => Box::new(policy),
+        };
         let mut utility = 0.0;
         for set in &self.validation {
-            let rollouts = rollout_all(self.layer.problem(), &policy, set)?;
+            let rollouts = rollout_all(self.layer.problem(), &*policy, set)?;
             utility += mean_utility(&rollouts) / self.validation.len() as f64;
         }
         if state.best.as_ref().is_none_or(|best| utility > best.utility) {

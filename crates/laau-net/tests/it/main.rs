@@ -7,6 +7,8 @@ mod engines;
 mod files;
 mod fixtures;
 mod fused;
+mod guarded;
+mod guarded_training;
 mod horizons;
 mod learning;
 mod model;

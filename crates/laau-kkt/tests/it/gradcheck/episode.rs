@@ -1,6 +1,9 @@
 //! The gradient of a whole episode against differences of its cost.
 
-use laau_core::{Differentiate, Episode, episode_gradient};
+use laau_core::{
+    CappedLayer, Differentiate, Episode, EpisodeGradient, ShadowEpisode, episode_gradient,
+    guarded_episode_gradient,
+};
 
 use super::numeric::Point;
 use super::{Gradcheck, GradcheckOptions};
@@ -33,8 +36,36 @@ pub(crate) fn check_episode(
     multipliers: &[f64],
     options: &GradcheckOptions,
 ) -> Result<Gradcheck<EpisodePlace>, Error> {
-    let gradient = episode_gradient(layer, episode, multipliers)?;
-    let m = layer.problem().dimensions().budgets;
+    let mut play = |episode: &Episode<'_>, prices: &[f64]| episode_gradient(layer, episode, prices);
+    check(&mut play, episode, multipliers, options)
+}
+
+/// The same of [`guarded_episode_gradient`].
+///
+/// # Errors
+/// As [`check_episode`].
+pub(crate) fn check_guarded_episode(
+    layer: &mut CappedLayer,
+    episode: &Episode<'_>,
+    shadow: ShadowEpisode<'_>,
+    multipliers: &[f64],
+    options: &GradcheckOptions,
+) -> Result<Gradcheck<EpisodePlace>, Error> {
+    let mut play =
+        |episode: &Episode<'_>, prices: &[f64]| guarded_episode_gradient(layer, episode, shadow, prices);
+    check(&mut play, episode, multipliers, options)
+}
+
+type Play<'a> = dyn FnMut(&Episode<'_>, &[f64]) -> Result<EpisodeGradient, laau_core::Error> + 'a;
+
+fn check(
+    play: &mut Play<'_>,
+    episode: &Episode<'_>,
+    multipliers: &[f64],
+    options: &GradcheckOptions,
+) -> Result<Gradcheck<EpisodePlace>, Error> {
+    let gradient = play(episode, multipliers)?;
+    let m = episode.budgets().len();
     let mut report = Gradcheck::new();
     report.gradients = gradient.counts;
     let mut prices = multipliers.to_vec();
@@ -45,7 +76,7 @@ pub(crate) fn check_episode(
         };
         let mut function = |value: f64| {
             prices[index] = value;
-            let result = episode_gradient(layer, episode, &prices).ok();
+            let result = play(episode, &prices).ok();
             result.map(|result| result.cost)
         };
         let derivative = gradient.multipliers[index];
@@ -61,7 +92,7 @@ pub(crate) fn check_episode(
         let mut function = |value: f64| {
             budgets[budget] = value;
             let moved = Episode::new(episode.contexts(), episode.context_len(), &budgets).ok()?;
-            let result = episode_gradient(layer, &moved, multipliers).ok();
+            let result = play(&moved, multipliers).ok();
             result.map(|result| result.cost)
         };
         let place = EpisodePlace::Budget { budget };

@@ -5,12 +5,14 @@
 //! smoothness asks for `δ(h) = 2 δ(h/2)` up to `h³`, so a place where that fails is reported as a kink and not compared.
 //! At the edge of the domain (a multiplier of zero) one-sided differences of third order are taken.
 
+mod capped;
 mod episode;
 mod layer;
 mod numeric;
 mod problem;
 
-pub(crate) use episode::check_episode;
+pub(crate) use capped::check_capped;
+pub(crate) use episode::{check_episode, check_guarded_episode};
 pub(crate) use layer::check_layer;
 pub(crate) use problem::check_problem;
 

@@ -1,0 +1,134 @@
+//! A guard put before a trained policy against one that the policy was trained behind.
+
+use laau::baselines::{DualDescentOptions, OptOptions};
+use laau::core::tables::GuardTrainingRow;
+use laau::core::{Comparison, Episodes, Fit as _, FitSets, Guard, Incumbent, PolicyReport, Task};
+use laau::data::Construction;
+use laau::data::shift::{Shift, add_noise, shift};
+use laau::net::Laau;
+use laau::registry::PolicyKind;
+use rayon::prelude::*;
+
+use super::Study;
+use super::tables::Tables;
+use crate::failure::Failure;
+use crate::progress::Progress;
+
+/// Trains every model without a guard and behind one, on default and on shifted data; writes `guard_training.csv`.
+pub(super) fn run(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure> {
+    let experiment = study.experiment;
+    let mut cells: Vec<(Construction, f64, u64)> = Vec::new();
+    for &construction in &experiment.constructions {
+        for &target in &experiment.targets {
+            cells.extend(study.seeds.iter().map(|&seed| (construction, target, seed)));
+        }
+    }
+    let progress = Progress::new(cells.len(), false);
+    let results: Vec<Vec<GuardTrainingRow>> = cells
+        .par_iter()
+        .map(|&(construction, target, seed)| {
+            let rows = rows(study, construction, target, seed)?;
+            progress.done(format_args!(
+                "{}, d_W = {target}, seed {seed}",
+                study.source.name(construction)
+            ));
+            Ok(rows)
+        })
+        .collect::<Result<_, Failure>>()?;
+    progress.finish();
+    results.iter().flatten().try_for_each(|row| tables.add(row))
+}
+
+/// One cell: the incumbent, and every model without a guard, with one after training and with one during it.
+fn rows(
+    study: &Study<'_>,
+    construction: Construction,
+    target: f64,
+    seed: u64,
+) -> Result<Vec<GuardTrainingRow>, Failure> {
+    let Study {
+        experiment,
+        task,
+        source,
+        ..
+    } = *study;
+    let horizon = experiment.horizons.first().copied().unwrap_or(20);
+    let sets = source.sets(experiment, horizon, construction, seed)?;
+    let noise = Shift {
+        seed,
+        ..Shift::default()
+    };
+    let shifted = shift(&sets.train, &sets.train, target, &noise)?;
+    let validation = add_noise(&sets.validation, shifted.mean, shifted.deviation, seed ^ 0x5eed)?;
+    let to_fit = FitSets {
+        train: &shifted.episodes,
+        validation: &validation,
+    };
+    // Tuned on the default data, as a policy in production is.
+    let mw = DualDescentOptions::mw().fit(task, sets.to_fit(), 0, &mut ())?;
+    let incumbent = Incumbent::ready(mw.player.online()?);
+    let mut comparison = Comparison::new(task, &sets)
+        .seeds([seed])
+        .relative_to(OptOptions::default())
+        .with("mw", DualDescentOptions::mw());
+    let mut kinds = vec![("mw", "none")];
+    for policy in &experiment.policies {
+        let laau = model(*policy)?.trained_by(experiment.training(seed));
+        let name = policy.name();
+        let after = Guard::new(laau.clone(), incumbent.clone(), experiment.level)?;
+        let during = laau.clone().guarded_by(incumbent.clone(), experiment.level);
+        comparison = comparison
+            .with_fitted_on(name, laau, to_fit)
+            .with_fitted_on(format!("{name}, guarded after"), after, to_fit)
+            .with_fitted_on(format!("{name}, guarded during"), during, to_fit);
+        kinds.extend([(name, "none"), (name, "after"), (name, "during")]);
+    }
+    let report = comparison.run()?;
+    let of_incumbent = gains(task, &report.policies[0], &sets.test);
+    let row = |(policy, (name, guard)): (&PolicyReport, (&str, &str))| {
+        let shares = gains(task, policy, &sets.test)
+            .into_iter()
+            .zip(&of_incumbent)
+            .map(|(gain, incumbent)| gain / incumbent);
+        GuardTrainingRow {
+            data: source.name(construction),
+            target,
+            policy: name.to_owned(),
+            guard: guard.to_owned(),
+            level: policy.guard.as_ref().map(|guard| guard.level),
+            seed,
+            utility: policy.utility,
+            fraction_of_opt: policy.fraction_of_opt.unwrap_or(f64::NAN),
+            least_share: shares.fold(f64::INFINITY, f64::min),
+            acted: policy.guard.as_ref().map(|guard| guard.acted),
+        }
+    };
+    Ok(report.policies.iter().zip(kinds).map(row).collect())
+}
+
+fn model(policy: PolicyKind) -> Result<Laau, Failure> {
+    match policy {
+        PolicyKind::Laau => Ok(Laau::paper()),
+        PolicyKind::LaauHistory => Ok(Laau::history()),
+        PolicyKind::LaauResidual => Ok(Laau::residual()),
+        other => Err(Failure::new(
+            format_args!("`{other}` is not trained behind a guard"),
+            "take laau, laau-history or laau-residual",
+        )),
+    }
+}
+
+/// What a policy gains over the lower corner, episode by episode.
+fn gains(task: &Task, report: &PolicyReport, test: &Episodes) -> Vec<f64> {
+    let problem = &*task.problem;
+    let utilities = report.runs[0].results.utilities.iter();
+    (utilities.zip(test.iter()))
+        .map(|(utility, episode)| {
+            let steps = 0..episode.horizon();
+            let corner: f64 = steps
+                .map(|step| problem.cost(problem.lower(), episode.context(step)))
+                .sum();
+            corner + utility * episode.horizon() as f64
+        })
+        .collect()
+}
