@@ -79,7 +79,7 @@ fn a_guard_keeps_its_promise_whenever_it_was_put_there() {
     let (kind, keys) = KINDS[2];
     bench.write("e.toml", format!("kind = \"{kind}\"\n{keys}{SMALL}"));
     bench.run("experiment e.toml --seeds 0 -o tables", "");
-    let table = std::fs::read_to_string(bench.path().join("tables/guard.csv")).unwrap();
+    let table = std::fs::read_to_string(bench.path().join("tables/guard_training.csv")).unwrap();
     let mut lines = table.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let columns = lines.next().unwrap();
     let at = |name: &str| columns.iter().position(|column| *column == name).unwrap();

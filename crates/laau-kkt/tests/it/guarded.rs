@@ -233,7 +233,7 @@ fn the_gradient_of_guarded_episodes_equals_differences_for_every_problem() {
             let advice = Unrolled::new("advice", Prices(prices), case.layer.clone()).unwrap();
             let guarded = Guarded::new(
                 "guarded",
-                Box::new(advice.priced_to_the_end()),
+                Arc::new(advice.priced_to_the_end()),
                 Arc::new(incumbent),
                 Arc::clone(&case.problem) as Arc<_>,
                 level,
