@@ -8,11 +8,12 @@ awk 'BEGIN {
             printf "2024-03-01T%02d:%02d:00Z,h%d,%d\n", 8 + minute / 60, minute % 60, host, 1 + (minute * 7 + host * 31) % 97
 }' > load.csv
 
-# Import, train, compare.
-laau import table load.csv --series host --time at --values load --horizon 10 --split 60,30,30 -o episodes
+# Import by time, train, compare; the model behind a guard.
+laau import table load.csv --series host --time at --values load --horizon 10 --split 60,30,30 --split-by time --gap 10 -o episodes
 laau train --train episodes/train.parquet --validation episodes/validation.parquet --phases 5:0.01 --quiet -o model.safetensors
 laau compare --train episodes/train.parquet --validation episodes/validation.parquet --test episodes/test.parquet \
     --phases 5:0.01 --policies opt,equal,dgd,mw,ce,laau --quiet --format csv -o report > compared.csv
+laau evaluate --test episodes/test.parquet --model model.safetensors --guard report/mw.policy --quiet
 
 # The winner's file has the figures of the comparison, beside the model.
 winner=$(grep -v '^policy,\|^opt,' compared.csv | sort -t , -k 2 -g -r | head -n 1 | cut -d , -f 1)

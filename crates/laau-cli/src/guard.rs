@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use clap::Args;
-use laau::core::{Certificate, Fit, Guarded, Incumbent, Policy, Task};
+use laau::core::{Certificate, Episodes, Fit, Guarded, Incumbent, Policy, Task};
 use laau::net::Training;
 use laau::registry::{self, Deployed, PolicyKind, ProblemSpec, digest, policy_from_bytes};
 use serde::{Deserialize, Serialize};
@@ -60,6 +60,38 @@ impl Source {
             }),
         }
     }
+}
+
+impl Source {
+    /// The incumbent without a fit: a policy that is named has its default parameters, for the horizon and budgets of an
+    /// episode.
+    fn ready(self, task: &Task, horizon: usize, budgets: &[f64]) -> Result<Ready, Failure> {
+        Ok(match self {
+            Self::Kind(kind) => {
+                let untuned = registry::untuned(kind, &[], task, horizon, budgets)?;
+                Ready {
+                    policy: Arc::from(untuned.policy),
+                    name: kind.name().to_owned(),
+                    file: None,
+                    parameters: untuned.parameters,
+                }
+            }
+            Self::File(deployed, digest) => Ready {
+                policy: deployed.policy,
+                name: deployed.name,
+                file: Some(digest),
+                parameters: BTreeMap::new(),
+            },
+        })
+    }
+}
+
+/// An incumbent that can play.
+struct Ready {
+    policy: Arc<dyn Policy>,
+    name: String,
+    file: Option<String>,
+    parameters: BTreeMap<String, Vec<f64>>,
 }
 
 /// What a journal knows a guard by.
@@ -128,6 +160,21 @@ impl GuardArgs {
         Ok(Some(Source::File(Box::new(deployed), digest(&bytes))))
     }
 
+    /// The incumbent and its name in a comparison of policies that are not fitted.
+    pub(crate) fn unfitted(
+        &self,
+        problem: &ProblemSpec,
+        task: &Task,
+        test: &Episodes,
+    ) -> Result<Option<(&'static str, Incumbent)>, Failure> {
+        let Some(source) = self.read(problem)? else {
+            return Ok(None);
+        };
+        let name = source.name();
+        let ready = source.ready(task, test.horizon(), test.get(0).budgets())?;
+        Ok(Some((name, Incumbent::ready(ready.policy))))
+    }
+
     /// Puts a policy behind the guard, if there is one; an incumbent that is named has its default parameters.
     pub(crate) fn deploy(
         &self,
@@ -140,18 +187,12 @@ impl GuardArgs {
         let Some(source) = self.read(problem)? else {
             return Ok((policy, None));
         };
-        let (incumbent, name, file, parameters) = match source {
-            Source::Kind(kind) => {
-                let untuned = registry::untuned(kind, &[], task, horizon, budgets)?;
-                (
-                    Arc::from(untuned.policy),
-                    kind.name().to_owned(),
-                    None,
-                    untuned.parameters,
-                )
-            }
-            Source::File(deployed, digest) => (deployed.policy, deployed.name, Some(digest), BTreeMap::new()),
-        };
+        let Ready {
+            policy: incumbent,
+            name,
+            file,
+            parameters,
+        } = source.ready(task, horizon, budgets)?;
         let problem = Arc::clone(&task.problem) as Arc<_>;
         let guarded = Guarded::new(policy.name().to_owned(), policy, incumbent, problem, self.level)?;
         let identity = GuardIdentity {

@@ -20,6 +20,7 @@ use self::named::Titled;
 use crate::config::{ConfigFile, Flags, ProblemSection};
 use crate::decide::{read_model, read_policy};
 use crate::failure::Failure;
+use crate::guard::GuardArgs;
 use crate::output::Named;
 use crate::report::{ReportArgs, Watch};
 use crate::{interrupt, sets};
@@ -30,6 +31,7 @@ use crate::{interrupt, sets};
   $ laau evaluate --test test.parquet --model model.safetensors --policy-file report/dgd.policy
   $ laau evaluate --test test.parquet --policy-file old=monday/mw.policy --policy-file new=today/mw.policy --format json -o report
   $ laau evaluate --test test.parquet --policy-file report/dgd.policy --external 'mine=python3 mine.py'
+  $ laau evaluate --test test.parquet --model model.safetensors --guard report/mw.policy
 
 The problem is that of the files. A program of your own is started once, by the shell, and plays one episode after the
 other. It reads one JSON object per line on its standard input, one per step:
@@ -60,6 +62,8 @@ pub(crate) struct EvaluateArgs {
     #[command(flatten)]
     report: ReportArgs,
     #[command(flatten)]
+    guard: GuardArgs,
+    #[command(flatten)]
     config: ConfigFile,
     #[command(flatten)]
     problem: Flags<ProblemSection>,
@@ -74,13 +78,16 @@ pub(crate) fn run(arguments: &EvaluateArgs) -> Result<(), Failure> {
             "name one with --model, --policy-file or --external",
         ));
     }
-    let names = arguments.names(&saved)?;
+    let names: Vec<String> = arguments.names(&saved)?.into_iter().map(str::to_owned).collect();
     let files = saved.iter().map(|saved| (saved.flag, saved.path.as_path()));
     let inputs: Vec<Named<'_>> = std::iter::once(("--test", &*arguments.test))
         .chain(files)
         .chain(arguments.config.named())
+        .chain(arguments.guard.named())
         .collect();
-    arguments.report.keep_apart(&inputs, names.iter().copied())?;
+    arguments
+        .report
+        .keep_apart(&inputs, names.iter().map(String::as_str))?;
     let problem = arguments.problem(&saved)?;
     let task = problem.task()?;
     let [test] = sets::read(&*task.problem, [&arguments.test])?;
@@ -116,6 +123,12 @@ pub(crate) fn run(arguments: &EvaluateArgs) -> Result<(), Failure> {
             asked: Arc::clone(&watch.asked),
         };
         comparison = comparison.with(name, program);
+    }
+    if let Some((guard, incumbent)) = arguments.guard.unfitted(&problem, &task, &sets.test)? {
+        if !names.contains(&guard.to_owned()) {
+            comparison = comparison.with(guard, incumbent);
+        }
+        comparison = comparison.guarded(names, guard, arguments.guard.level);
     }
     let report = comparison.run()?;
     watch.finish();

@@ -6,7 +6,7 @@ mod watch;
 use std::path::PathBuf;
 
 use clap::Args;
-use laau::core::{Episodes, GradientCounts, TrainedOn};
+use laau::core::{Episodes, Fit as _, FitSets, GradientCounts, TrainedOn};
 use laau::net::{Checkpoint, Ending, Error, ModelSpec, Summary, Trained, Training};
 use serde::Serialize;
 
@@ -15,6 +15,7 @@ pub(crate) use self::files::save_model;
 use self::watch::Watch;
 use crate::config::{ConfigFile, Flags, ModelSection, ProblemSection, TrainingSection};
 use crate::failure::Failure;
+use crate::guard::GuardArgs;
 use crate::output::Named;
 use crate::{interrupt, output, sets};
 
@@ -27,7 +28,8 @@ use crate::{interrupt, output, sets};
   $ laau train --train train.parquet --validation validation.parquet -o model.safetensors --resume
 
 Ctrl-C leaves a checkpoint beside the output; the same command with --resume goes on from it, to the same model as if it
-had not been interrupted. Standard output is one JSON object about the model.")]
+had not been interrupted. Standard output is one JSON object about the model. With --guard, episodes are played behind a guard
+in training, too; the model is then meant to be deployed with the same --guard.")]
 pub(crate) struct TrainArgs {
     /// Episodes to train on
     #[arg(long, value_name = "FILE")]
@@ -51,6 +53,8 @@ pub(crate) struct TrainArgs {
     #[arg(short, long)]
     quiet: bool,
     #[command(flatten)]
+    guard: GuardArgs,
+    #[command(flatten)]
     config: ConfigFile,
     #[command(flatten)]
     problem: Flags<ProblemSection>,
@@ -71,11 +75,17 @@ pub(crate) fn run(arguments: &TrainArgs) -> Result<(), Failure> {
         ("--train", &*arguments.train),
         ("--validation", &*arguments.validation),
     ];
-    let inputs: Vec<Named<'_>> = sets.into_iter().chain(arguments.config.named()).collect();
+    let inputs: Vec<Named<'_>> = sets
+        .into_iter()
+        .chain(arguments.config.named())
+        .chain(arguments.guard.named())
+        .collect();
     output::keep_apart(&inputs, &files.named())?;
     output::check_distinct(&sets)?;
     let config = arguments.config.read()?;
-    let task = config.problem(&arguments.problem)?.task()?;
+    let problem = config.problem(&arguments.problem)?;
+    let task = problem.task()?;
+    let incumbent = arguments.guard.read(&problem)?;
     let laau = config.section(&arguments.model)?.laau()?;
     let training = config.section(&arguments.training)?;
     let settings = training.settings();
@@ -93,7 +103,12 @@ pub(crate) fn run(arguments: &TrainArgs) -> Result<(), Failure> {
     let mut model = laau.initial(&task, train, settings.seed)?;
     let mut log = files.open()?;
 
-    let trainer = trainer.with_checkpoint(&files.checkpoint);
+    let mut trainer = trainer.with_checkpoint(&files.checkpoint);
+    if let Some(source) = incumbent {
+        let sets = FitSets { train, validation };
+        let fitted = source.fit(&settings).fit(&task, sets, settings.seed, &mut ())?;
+        trainer = trainer.with_guard(&task, fitted.player.online()?, arguments.guard.level);
+    }
     let asked = interrupt::watch()?;
     let mut watch = Watch::new(&settings, train.len(), arguments.quiet);
     let mut observer = (&*asked, (&mut watch, &mut log));

@@ -117,3 +117,36 @@ fn what_cannot_guard_is_refused_with_a_hint() {
     );
     refused("--guard two/mw.policy", "another problem or other parameters");
 }
+
+#[test]
+fn saved_policies_are_evaluated_behind_a_guard_and_models_trained_behind_one() {
+    let bench = bench();
+    let sets = "--train e/train.parquet --validation e/validation.parquet";
+    let train = format!("train {sets} --phases 3:0.01 -q -o");
+    bench.stdout(&format!("{train} plain.safetensors"), "");
+    bench.stdout(
+        &format!("{train} guarded.safetensors --guard equal --guard-level 0.99"),
+        "",
+    );
+    assert_ne!(bench.read("plain.safetensors"), bench.read("guarded.safetensors"));
+    let out = bench.stdout(
+        "evaluate --test e/test.parquet --model plain.safetensors --model guarded.safetensors --guard equal \
+         --guard-level 0.99 -q --format json",
+        "",
+    );
+    let report: Value = serde_json::from_str(&out).unwrap();
+    for policy in ["plain-guarded", "guarded-guarded"] {
+        let share = &report["policies"][policy]["guard"]["share"];
+        assert!(share.as_f64().unwrap() >= 0.99, "{policy}: {share}");
+    }
+    assert!(report["policies"]["equal"]["utility"].is_number());
+    let run = bench.run(
+        &format!("{train} x.safetensors --horizons 3..6 --guard equal"),
+        "",
+    );
+    assert!(
+        run.status == Some(1) && run.stderr.contains("one horizon"),
+        "{}",
+        run.stderr
+    );
+}
