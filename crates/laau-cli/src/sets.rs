@@ -22,8 +22,7 @@ pub(crate) fn read<const COUNT: usize>(
 ) -> Result<[Set; COUNT], Failure> {
     // A missing file shows before a large one is read.
     for path in paths {
-        std::fs::metadata(path)
-            .map_err(|error| Failure::file(path, &error, "check the path and its permissions"))?;
+        expect_file(path)?;
     }
     let mut sets = Vec::with_capacity(COUNT);
     for path in paths {
@@ -41,6 +40,22 @@ pub(crate) fn read<const COUNT: usize>(
             "this is a mistake in laau itself: please report it",
         )
     })
+}
+
+/// Refuses what is not there, and a folder.
+pub(crate) fn expect_file(path: &Path) -> Result<(), Failure> {
+    let found = std::fs::metadata(path)
+        .map_err(|error| Failure::file(path, &error, "check the path and its permissions"))?;
+    if found.is_dir() {
+        return Err(Failure::new(
+            format_args!("{}: this is a folder", path.display()),
+            format_args!(
+                "name a file in it, for example {}",
+                path.join("train.parquet").display()
+            ),
+        ));
+    }
+    Ok(())
 }
 
 impl Set {

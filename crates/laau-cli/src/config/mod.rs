@@ -111,27 +111,63 @@ impl ConfigFile {
         let Some(path) = &self.path else {
             return Ok(Config::default());
         };
-        Ok(Config(read(path)?))
+        let (keys, text) = read(path)?;
+        Ok(Config {
+            keys,
+            source: Some((path.clone(), text)),
+        })
     }
 }
 
 /// A configuration file.
 #[derive(Debug, Default)]
-pub(crate) struct Config(Table);
+pub(crate) struct Config {
+    keys: Table,
+    /// Where the keys stand.
+    source: Option<(PathBuf, String)>,
+}
+
+impl From<Table> for Config {
+    fn from(keys: Table) -> Self {
+        Self { keys, source: None }
+    }
+}
 
 impl Config {
     /// A section: the flags that were given over the keys of the file.
     pub(crate) fn section<S: Section>(&self, Flags(flags): &Flags<S>) -> Result<S, Failure> {
-        let mut keys = match self.0.get(S::NAME) {
+        let mut keys = match self.keys.get(S::NAME) {
             Some(Value::Table(keys)) => keys.clone(),
             _ => Table::new(),
         };
         keys.extend(table(flags)?);
-        let place = |error: toml::de::Error| format!("[{}]: {}", S::NAME, one_line(&error.to_string()));
+        let place = |error: toml::de::Error| {
+            let reason = one_line(&error.to_string());
+            format!("{}[{}]: {reason}", self.place(S::NAME, &reason), S::NAME)
+        };
         Value::Table(keys)
             .try_into()
             .map_err(place)
             .hint("`laau config --default` shows every key with a value that fits")
+    }
+
+    /// The file, and the line of the key that a reason ends with; nothing for a key that is not in the file.
+    fn place(&self, section: &str, reason: &str) -> String {
+        let key = reason.rsplit('`').nth(1).unwrap_or_default();
+        let Some((path, text)) = &self.source else {
+            return String::new();
+        };
+        let mut at = "";
+        for (index, line) in text.lines().map(str::trim).enumerate() {
+            if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+                at = name.trim();
+            }
+            let found = line.split_once('=').is_some_and(|(name, _)| name.trim() == key);
+            if at == section && found {
+                return format!("{}, line {}: ", path.display(), index + 1);
+            }
+        }
+        String::new()
     }
 }
 
@@ -200,7 +236,7 @@ fn key_of(argument: &clap::Arg) -> String {
     argument.get_id().as_str().replace('_', "-")
 }
 
-fn read(path: &Path) -> Result<Table, Failure> {
+fn read(path: &Path) -> Result<(Table, String), Failure> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         Failure::file(
             path,
@@ -218,7 +254,7 @@ fn read(path: &Path) -> Result<Table, Failure> {
         )
     })?;
     check_keys(path, &table)?;
-    Ok(table)
+    Ok((table, text))
 }
 
 /// Refuses what no command knows, and names the nearest that is known.
@@ -296,7 +332,7 @@ mod tests {
         let set: Table = text.parse().unwrap();
         for table in [all, set] {
             check_keys(Path::new("all.toml"), &table).unwrap();
-            let config = Config(table);
+            let config = Config::from(table);
             macro_rules! fits {
                 ($($section:ty),+) => { $(config.section(&Flags::<$section>::default()).unwrap();)+ };
             }
@@ -306,7 +342,8 @@ mod tests {
 
     #[test]
     fn a_flag_is_above_the_file_and_the_file_above_the_default() {
-        let config = Config("[training]\nbatch = 3\nseed = 4".parse().unwrap());
+        let table: Table = "[training]\nbatch = 3\nseed = 4".parse().unwrap();
+        let config = Config::from(table);
         let mut flags = Flags::<TrainingSection>::default();
         flags.0.seed = Some(5);
         let training = config.section(&flags).unwrap().settings();

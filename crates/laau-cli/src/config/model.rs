@@ -113,7 +113,7 @@ mod tests {
     use crate::config::{Config, Flags};
 
     fn laau(toml: &str) -> Result<Laau, String> {
-        let config = Config(toml.parse().unwrap());
+        let config = Config::from(toml.parse::<toml::Table>().unwrap());
         let section = config.section(&Flags::<ModelSection>::default());
         section
             .and_then(|section| section.laau())

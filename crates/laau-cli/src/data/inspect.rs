@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use crate::config::{ConfigFile, Flags, TableSection};
 use crate::failure::Failure;
 use crate::output;
-use crate::sets::range;
-use laau::core::{Constants, Episodes, Scaling, TrainedOn, align, four_digits};
+use crate::sets::{expect_file, range};
+use laau::core::{Constants, Episodes, GuardedDocument, Scaling, TrainedOn, align, four_digits};
 
 /// The arguments as they are typed.
 #[derive(Debug, Args)]
@@ -63,8 +63,7 @@ impl InspectArgs {
 /// Describes a file.
 pub(crate) fn run(arguments: &InspectArgs) -> Result<(), Failure> {
     let path = &arguments.file;
-    std::fs::metadata(path)
-        .map_err(|error| Failure::file(path, &error, "check the path and its permissions"))?;
+    expect_file(path)?;
     let kind = arguments.kind.unwrap_or_else(|| kind_by_name(path));
     let (text, value) = match kind {
         Kind::Model => model(path)?,
@@ -248,9 +247,17 @@ fn policy(path: &Path) -> Result<(String, Value), Failure> {
         ("problem", policy.problem.name().to_owned()),
         ("horizon", policy.horizon.to_string()),
     ];
+    let guard = (policy.document.kind == GuardedDocument::KIND)
+        .then(|| GuardedDocument::from_bytes(&policy.document.bytes))
+        .transpose()?;
+    if let Some(guard) = &guard {
+        rows.push(("guard level", guard.level.to_string()));
+        rows.push(("advice", guard.advice.0.clone()));
+        rows.push(("incumbent", guard.incumbent.0.clone()));
+    }
     rows.extend(told_of(policy.trained_on.as_ref()));
     let value = json!({"kind": "policy", "policy": policy.name, "problem": policy.problem,
-        "horizon": policy.horizon, "trained_on": policy.trained_on});
+        "horizon": policy.horizon, "guard_level": guard.map(|guard| guard.level), "trained_on": policy.trained_on});
     Ok((facts(&rows), value))
 }
 

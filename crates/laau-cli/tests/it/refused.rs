@@ -482,3 +482,24 @@ fn a_damaged_table_is_told_without_the_words_of_a_panic() {
     }
     assert!(gave_up > 0, "the decoder never panicked");
 }
+
+#[test]
+fn a_folder_and_a_wrong_key_are_told_with_their_places() {
+    let bench = Bench::new();
+    std::fs::create_dir(bench.path().join("episodes")).unwrap();
+    bench.check_failure(
+        "evaluate --test episodes --external true",
+        "",
+        "error: episodes: this is a folder\nhint: name a file in it, for example episodes/train.parquet\n",
+    );
+    bench.write(
+        "bad.toml",
+        "[problem]\nlower = 2\n\n[training]\nbatch = 3\nphases = 3\n",
+    );
+    bench.check_failure(
+        "train --config bad.toml --train a --validation b -o c",
+        "",
+        "error: bad.toml, line 6: [training]: invalid type: integer `3`, expected a sequence in `phases`\n\
+         hint: `laau config --default` shows every key with a value that fits\n",
+    );
+}
