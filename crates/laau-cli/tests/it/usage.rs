@@ -126,7 +126,7 @@ fn bad_configurations_are_told_with_the_nearest_key() {
     );
     check(
         "[problem]\nupper = \"high\"\n",
-        "error: [problem]: invalid type: string \"high\", expected f64 in `upper`\n\
+        "error: bad.toml, line 2: [problem]: invalid type: string \"high\", expected f64 in `upper`\n\
          hint: `laau config --default` shows every key with a value that fits\n",
     );
     check(
