@@ -11,6 +11,7 @@ mod failure;
 mod guard;
 mod interrupt;
 mod learn;
+mod memory;
 mod output;
 mod progress;
 mod report;

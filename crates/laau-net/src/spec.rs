@@ -39,6 +39,9 @@ pub struct ModelSpec {
     pub form: PriceBase,
 }
 
+/// More than any memory holds; sizes of tables are far from overflowing below it.
+const MOST_WEIGHTS: u128 = 1 << 36;
+
 impl ModelSpec {
     /// The paper's model (Section 7) for a problem: two hidden layers of ten, `b`, `c` and `t̄`, softplus.
     #[must_use]
@@ -110,6 +113,18 @@ impl ModelSpec {
                     return invalid(
                         "network.hidden",
                         format!("expected at least one unit per layer, found {hidden:?}"),
+                    );
+                }
+                let widths: Vec<u128> = self
+                    .layers()
+                    .iter()
+                    .map(|(inputs, _)| *inputs as u128 + 1)
+                    .collect();
+                let weights = widths.windows(2).map(|pair| pair[0].saturating_mul(pair[1]));
+                if weights.fold(0, u128::saturating_add) > MOST_WEIGHTS {
+                    return invalid(
+                        "network.hidden",
+                        format!("expected at most {MOST_WEIGHTS} weights, found {hidden:?} units"),
                     );
                 }
                 ("network.spectral_bound", spectral_bound)

@@ -9,8 +9,8 @@ use laau::data::Split;
 use super::{check_ending, places, write_episodes};
 use crate::config::{ConfigFile, Flags, ProblemSection, WorkloadSection};
 use crate::failure::Failure;
-use crate::interrupt;
 use crate::output::{self, Named, Staged};
+use crate::{interrupt, memory};
 
 /// The arguments as they are typed.
 #[derive(Debug, Args)]
@@ -51,7 +51,11 @@ pub(crate) fn run(arguments: &GenerateArgs) -> Result<(), Failure> {
     let task = problem.task()?;
     workload.check_budgets(&*task.problem, &options)?;
     let sizes = split.map_or(vec![options.episodes], |split| split.sizes().to_vec());
-    check_memory(workload.memory(&*task.problem, &sizes, &options))?;
+    memory::check(
+        "these episodes take",
+        workload.memory(&*task.problem, &sizes, &options),
+        "ask for fewer --episodes, a shorter --horizon, or one set at a time with --part",
+    )?;
 
     let asked = interrupt::watch()?;
     let sets = interrupt::wait(&asked, NOTHING, move || match split {
@@ -79,28 +83,3 @@ pub(crate) fn run(arguments: &GenerateArgs) -> Result<(), Failure> {
 
 /// What is left of a command that was interrupted.
 const NOTHING: &str = "stopped; nothing was written";
-
-/// Refuses what would not fit into the memory that is free; 4 GiB where that is not known.
-fn check_memory(needed: u128) -> Result<(), Failure> {
-    const GIB: u128 = 1 << 30;
-    let free = free_memory().unwrap_or(4 * GIB);
-    if needed <= free {
-        return Ok(());
-    }
-    Err(Failure::new(
-        format_args!(
-            "these episodes take about {} GiB of memory, {} GiB are free",
-            needed.div_ceil(GIB),
-            free / GIB
-        ),
-        "ask for fewer --episodes, a shorter --horizon, or one set at a time with --part",
-    ))
-}
-
-/// Bytes of memory that can be had without swapping, where the system says.
-fn free_memory() -> Option<u128> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kib: u128 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1024)
-}

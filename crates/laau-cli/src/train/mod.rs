@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use laau::core::{Episodes, Fit as _, FitSets, GradientCounts, TrainedOn};
-use laau::net::{Checkpoint, Ending, Error, ModelSpec, Summary, Trained, Training};
+use laau::net::{Checkpoint, Ending, Error, ModelSpec, Network, Summary, Trained, Training};
 use serde::Serialize;
 
 use self::files::Files;
@@ -17,7 +17,7 @@ use crate::config::{ConfigFile, Flags, ModelSection, ProblemSection, TrainingSec
 use crate::failure::Failure;
 use crate::guard::GuardArgs;
 use crate::output::Named;
-use crate::{interrupt, output, sets};
+use crate::{interrupt, memory, output, sets};
 
 /// The arguments as they are typed.
 #[derive(Debug, Args)]
@@ -97,6 +97,7 @@ pub(crate) fn run(arguments: &TrainArgs) -> Result<(), Failure> {
     let (train, validation) = (&train.episodes, &validation.episodes);
     let spec = laau.spec(&*task.problem, train.horizon());
     spec.validate()?;
+    check_memory(&spec, settings.batch)?;
     if let Some(checkpoint) = &checkpoint {
         files.check_spec(checkpoint, &spec)?;
     }
@@ -156,6 +157,24 @@ pub(crate) fn run(arguments: &TrainArgs) -> Result<(), Failure> {
         Err(error) if resumed => Err(files.other_run(error)),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Refuses a network that does not fit into memory: its weights, those of the best and of the last epoch, their gradients and the
+/// optimiser's averages, and what a minibatch keeps of every step.
+fn check_memory(spec: &ModelSpec, batch: usize) -> Result<(), Failure> {
+    const COPIES: u128 = 8;
+    let bytes = size_of::<f64>() as u128;
+    let weights = spec.parameter_len() as u128;
+    let units: u128 = match &spec.network {
+        Network::Mlp { hidden, .. } => hidden.iter().map(|width| *width as u128).sum(),
+        _ => 0,
+    };
+    let steps = (spec.horizon * batch) as u128;
+    memory::check(
+        "training this network takes",
+        bytes * (COPIES * weights + 2 * steps * units),
+        "ask for fewer units with --hidden, or for a smaller --batch",
+    )
 }
 
 /// Writes the best model before a run diverged; says where.

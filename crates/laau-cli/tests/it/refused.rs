@@ -503,3 +503,21 @@ fn a_folder_and_a_wrong_key_are_told_with_their_places() {
          hint: `laau config --default` shows every key with a value that fits\n",
     );
 }
+
+#[test]
+fn a_network_beyond_memory_is_refused_with_the_number() {
+    let bench = Bench::new();
+    bench.stdout("generate --horizon 3 --split 4,2,2 --seed 3 -o e", "");
+    for (hidden, expected) in [
+        ("150000,150000", "GiB are free"),
+        ("18446744073709551615,2", "expected at most"),
+        ("4000000000,4000000000", "expected at most"),
+    ] {
+        let run = bench.run(
+            &format!("train --train e/train.parquet --validation e/test.parquet --hidden {hidden} -o m -q"),
+            "",
+        );
+        assert_eq!(run.status, Some(1), "{hidden}: {}", run.stderr);
+        assert!(run.stderr.contains(expected), "{hidden}: {}", run.stderr);
+    }
+}

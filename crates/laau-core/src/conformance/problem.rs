@@ -6,7 +6,7 @@ use crate::problem::{Dimensions, SmoothProblem, least_budgets};
 
 const SAMPLES: usize = 50;
 
-/// Checks a problem: sizes, convexity, the reserve, every derivative against differences, every claim of structure.
+/// Checks a problem: sizes, convexity (also in contexts other than those drawn, where it accepts them), the reserve, every derivative against differences, every claim of structure.
 ///
 /// `draw_context` writes a valid context.
 pub fn problem(problem: &dyn SmoothProblem, mut draw_context: impl FnMut(&mut ChaCha8Rng, &mut [f64])) {
@@ -31,6 +31,7 @@ pub fn problem(problem: &dyn SmoothProblem, mut draw_context: impl FnMut(&mut Ch
             .collect();
         usage_is_sane(problem, &x, &c);
         functions_are_convex(problem, &x, &y, &c);
+        stretched_contexts_are_refused_or_convex(problem, &x, &y, &c);
         batches_equal_single_calls(problem, &x, &y, &c);
         action_derivatives_are_right(problem, &x, &c, &weights);
         context_derivatives_are_right(problem, &x, &c, &weights);
@@ -98,6 +99,23 @@ fn functions_are_convex(problem: &dyn SmoothProblem, x: &[f64], y: &[f64], c: &[
     );
     for i in 0..at_x.len() {
         check(&format!("usage {i}"), at_x[i], at_y[i], at_middle[i]);
+    }
+}
+
+/// What a user draws is typical; what comes may not be. A context that the problem accepts must keep it convex: the layer and
+/// the guard stand on that.
+fn stretched_contexts_are_refused_or_convex(problem: &dyn SmoothProblem, x: &[f64], y: &[f64], c: &[f64]) {
+    for factor in [0.0, 0.1, 3.0, 30.0] {
+        for entry in 0..=c.len() {
+            let mut stretched = c.to_vec();
+            match stretched.get_mut(entry) {
+                Some(value) => *value *= factor,
+                None => stretched.iter_mut().for_each(|value| *value *= factor),
+            }
+            if problem.check_context(&stretched).is_ok() {
+                functions_are_convex(problem, x, y, &stretched);
+            }
+        }
     }
 }
 
