@@ -100,7 +100,7 @@ impl Chain {
 
     /// The distribution of the next context at each step and for each of about `means` running means, in `atoms` parts.
     ///
-    /// Of a long episode, the last [`MOST_LEVELS`] steps have distributions of their own; the table of the dynamic program ends
+    /// Of a long episode, the last 256 steps have distributions of their own; the table of the dynamic program ends
     /// there. The running means are quantiles of those of the training set, so that they lie where episodes are. Episodes count by
     /// a Gaussian kernel in the distance of their running mean, measured in steps of that grid.
     #[must_use]
