@@ -56,6 +56,9 @@ impl Scratch {
 /// How far the ends of a bracket may lie apart, as a share of the way.
 const WIDTH: f64 = 1e-13;
 
+/// A share of the way that is not worth going.
+const NO_WAY: f64 = 1e-9;
+
 /// Evaluations of a search along a line, at most; halving alone would need 44.
 const MOST_EVALUATIONS: usize = 64;
 
@@ -108,6 +111,11 @@ impl SafeSet<'_> {
             };
             let halve = width > 0.5 * last_width || !(low.share < guess && guess < high.share);
             trial.share = if halve { low.share + 0.5 * width } else { guess };
+            // Often there is no room at all: the start lies on a limit, and the way leads out. One look shows it.
+            let is_first = evaluation == 0 && guess <= 0.0;
+            if is_first {
+                trial.share = NO_WAY;
+            }
             if evaluation % 2 == 1 {
                 last_width = width;
             }
@@ -118,6 +126,9 @@ impl SafeSet<'_> {
                 extrapolates = true;
             } else {
                 std::mem::swap(trial, high);
+                if is_first {
+                    break;
+                }
             }
         }
         place(start, towards, low.share, action);
