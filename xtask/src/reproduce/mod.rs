@@ -184,11 +184,11 @@ fn experiments(root: &Path, only: &[String]) -> anyhow::Result<Vec<Experiment>> 
     Ok(found)
 }
 
-/// Builds the binary, once, with the profile that tests use: our own crates are optimised in it, and nothing is compiled twice.
+/// Builds the binary, once, with the profile that tests use, in which our own crates are optimised.
 fn build(root: &Path) -> anyhow::Result<PathBuf> {
     println!("building the binary");
     let status = cargo()
-        // With the features that the whole workspace asks of its dependencies, so that the tests share this build.
+        // With the features that the workspace asks of its dependencies; its tests ask for more, and compile polars again.
         .args(["build", "--workspace", "--bin", "laau", "--locked"])
         .current_dir(root)
         .status()
