@@ -4,12 +4,12 @@ use laau::baselines::{DualDescentOptions, OptOptions};
 use laau::core::tables::GuardTrainingRow;
 use laau::core::{Comparison, Episodes, Fit as _, FitSets, Guard, Incumbent, PolicyReport, Task};
 use laau::data::Construction;
-use laau::data::shift::{Shift, add_noise, shift};
 use laau::net::Laau;
 use laau::registry::PolicyKind;
 use rayon::prelude::*;
 
 use super::Study;
+use super::shifted::shift_sets;
 use super::tables::Tables;
 use crate::failure::Failure;
 use crate::progress::Progress;
@@ -54,12 +54,7 @@ fn rows(
     } = *study;
     let horizon = experiment.horizons.first().copied().unwrap_or(20);
     let sets = source.sets(experiment, horizon, construction, seed)?;
-    let noise = Shift {
-        seed,
-        ..Shift::default()
-    };
-    let shifted = shift(&sets.train, &sets.train, target, &noise)?;
-    let validation = add_noise(&sets.validation, shifted.mean, shifted.deviation, seed ^ 0x5eed)?;
+    let (shifted, validation) = shift_sets(&sets, target, seed)?;
     let to_fit = FitSets {
         train: &shifted.episodes,
         validation: &validation,

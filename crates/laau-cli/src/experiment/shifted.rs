@@ -2,9 +2,9 @@
 
 use laau::baselines::OptOptions;
 use laau::core::tables::{GuardRow, PointRow, ShiftRow};
-use laau::core::{Comparison, FitSets, Fitted, Form, PolicyReport, Report, Run, Sets};
+use laau::core::{Comparison, Episodes, FitSets, Fitted, Form, PolicyReport, Report, Run, Sets};
 use laau::data::Construction;
-use laau::data::shift::{Shift, add_noise, shift};
+use laau::data::shift::{Shift, Shifted, add_noise, shift};
 use laau::data::tsne::{EmbeddedSet, TsneOptions, tsne as embed};
 use rayon::prelude::*;
 
@@ -43,12 +43,7 @@ pub(super) fn ood(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure>
         .par_iter()
         .map(|&(construction, target, seed)| {
             let sets = source.sets(experiment, horizon, construction, seed)?;
-            let noise = Shift {
-                seed,
-                ..Shift::default()
-            };
-            let shifted = shift(&sets.train, &sets.train, target, &noise)?;
-            let validation = add_noise(&sets.validation, shifted.mean, shifted.deviation, seed ^ 0x5eed)?;
+            let (shifted, validation) = shift_sets(&sets, target, seed)?;
             let training = experiment.training(seed);
             let shifted_sets = FitSets {
                 train: &shifted.episodes,
@@ -101,6 +96,17 @@ pub(super) fn ood(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure>
         guards.iter().try_for_each(|row| tables.add(row))?;
     }
     Ok(())
+}
+
+/// The training episodes moved by a distance, and the validation episodes by the same noise.
+pub(super) fn shift_sets(sets: &Sets, target: f64, seed: u64) -> Result<(Shifted, Episodes), Failure> {
+    let noise = Shift {
+        seed,
+        ..Shift::default()
+    };
+    let shifted = shift(&sets.train, &sets.train, target, &noise)?;
+    let validation = add_noise(&sets.validation, shifted.mean, shifted.deviation, seed ^ 0x5eed)?;
+    Ok((shifted, validation))
 }
 
 /// The trained policies of a report behind every guard, as they were fitted.

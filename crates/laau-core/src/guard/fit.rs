@@ -145,11 +145,7 @@ impl Fitted {
         let (advised, beside) = (advice.player.online()?, incumbent.player.online()?);
         let (name, guard) = (advised.name().to_owned(), beside.name().to_owned());
         let problem = Arc::clone(&task.problem) as Arc<_>;
-        let guarded = Guarded::new(name, advised, beside, problem, level)?;
-        let guarded = match form {
-            Form::Layer => guarded.in_layer(task),
-            Form::Segment => guarded,
-        };
+        let guarded = Guarded::new(name, advised, beside, problem, level)?.in_form(form, task);
         let stored = |fitted: &Self| {
             let document = fitted.document.as_ref()?;
             Some((document.kind.to_owned(), document.bytes.clone()))

@@ -163,6 +163,15 @@ impl Guarded {
         self
     }
 
+    /// Lets the guard act in the given form.
+    #[must_use]
+    pub fn in_form(self, form: Form, task: &Task) -> Self {
+        match form {
+            Form::Layer => self.in_layer(task),
+            Form::Segment => Self { layer: None, ..self },
+        }
+    }
+
     /// How the guard acts.
     #[must_use]
     pub fn form(&self) -> Form {

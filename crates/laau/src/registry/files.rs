@@ -5,9 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use laau_baselines::Stored;
-use laau_core::{
-    Document, Episodes, Fitted, Form, Guarded, GuardedDocument, Policy, Task, TrainedOn, Unrolled,
-};
+use laau_core::{Document, Episodes, Fitted, Guarded, GuardedDocument, Policy, Task, TrainedOn, Unrolled};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -177,11 +175,11 @@ fn policy_of(name: &str, kind: &str, bytes: &[u8], task: &Task) -> Result<FromDo
             };
             let problem = Arc::clone(&task.problem) as Arc<_>;
             let guarded = Guarded::new(name, advice, incumbent, problem, level)?;
-            let guarded = match form {
-                Form::Layer => guarded.in_layer(task),
-                Form::Segment => guarded,
-            };
-            (Arc::new(guarded), GuardedDocument::KIND, horizons)
+            (
+                Arc::new(guarded.in_form(form, task)),
+                GuardedDocument::KIND,
+                horizons,
+            )
         }
         other => {
             let reason = format!("unknown kind of policy `{other}`");
@@ -242,7 +240,7 @@ fn from_hexadecimal(text: &str) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use laau_core::{Fit as _, Player, rollout_all};
+    use laau_core::{Fit as _, Form, Player, rollout_all};
     use laau_data::Split;
     use laau_data::synthetic::GenerateOptions;
     use laau_net::{Phase, Training};
