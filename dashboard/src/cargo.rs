@@ -1,12 +1,47 @@
 //! Cargo, run from here as a user would run it.
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use anyhow::{Context as _, ensure};
 
 /// A command that runs cargo.
 #[must_use]
 pub fn cargo() -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     outside_of_cargo(Command::new(program))
+}
+
+/// The arguments that build a binary of the workspace with the settings and features of `cargo test --workspace`.
+///
+/// Whoever runs the tests after it, or it after the tests, compiles no dependency twice.
+fn as_the_tests_do(binary: &str) -> [&str; 7] {
+    [
+        "build",
+        "--workspace",
+        "--bin",
+        binary,
+        "--features",
+        "laau/conformance",
+        "--locked",
+    ]
+}
+
+/// Builds a binary of the workspace with the profile that tests use, in which our own crates are optimised.
+///
+/// # Errors
+/// Cargo cannot be run, or the build fails.
+pub fn build(binary: &str, root: &Path) -> anyhow::Result<PathBuf> {
+    let status = cargo()
+        .args(as_the_tests_do(binary))
+        .current_dir(root)
+        .status()
+        .context("cannot run cargo")?;
+    ensure!(status.success(), "the build failed");
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    Ok(target
+        .join("debug")
+        .join(format!("{binary}{}", std::env::consts::EXE_SUFFIX)))
 }
 
 /// Takes out of a command's environment what cargo told this program about its package.
@@ -32,7 +67,52 @@ fn is_about_a_package(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
+
+    /// The libraries that cargo would build: package, settings, features.
+    fn libraries(arguments: &[&str]) -> HashSet<String> {
+        let output = cargo()
+            .args(arguments)
+            .args(["--unit-graph", "-Z", "unstable-options"])
+            .env("RUSTC_BOOTSTRAP", "1")
+            .current_dir(crate::workspace_root())
+            .output()
+            .expect("cargo runs");
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let graph: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        graph["units"]
+            .as_array()
+            .expect("units")
+            .iter()
+            .filter(|unit| {
+                unit["mode"] == "build" && unit["target"]["crate_types"] != serde_json::json!(["bin"])
+            })
+            .map(|unit| {
+                format!(
+                    "{} {} {} {}",
+                    unit["pkg_id"], unit["platform"], unit["profile"], unit["features"]
+                )
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_tests_compile_no_library_of_the_binary_again() {
+        let tests = libraries(&["test", "--workspace", "--locked"]);
+        for binary in ["laau", "laau-audit"] {
+            let twice: Vec<String> = libraries(&as_the_tests_do(binary))
+                .difference(&tests)
+                .cloned()
+                .collect();
+            assert!(twice.is_empty(), "{binary}: {twice:#?}");
+        }
+    }
 
     #[test]
     fn only_what_is_about_a_package_is_taken_out() {

@@ -27,11 +27,8 @@ pub(crate) fn run(arguments: &AuditArgs, root: &Path) -> anyhow::Result<()> {
     let arguments = &arguments.arguments;
     let only = value_of(arguments, "--only");
     if only != Some("files") {
-        let mut audit = cargo();
-        audit
-            .args(["run", "--quiet", "--package", "laau-audit", "--"])
-            .args(arguments);
-        succeed(audit.current_dir(root))?;
+        let audit = laau_dashboard::cargo::build("laau-audit", root)?;
+        succeed(Command::new(audit).args(arguments).current_dir(root))?;
     }
     if only == Some("files") || (only.is_none() && value_of(arguments, "--minutes").is_some()) {
         let mut files = cargo();
@@ -60,7 +57,7 @@ fn value_of<'a>(arguments: &'a [String], flag: &str) -> Option<&'a str> {
 }
 
 fn succeed(command: &mut Command) -> anyhow::Result<()> {
-    if !command.status().context("cannot run cargo")?.success() {
+    if !command.status().context("cannot run the audit")?.success() {
         bail!("the audit failed");
     }
     Ok(())

@@ -20,7 +20,6 @@ use clap::{Args, ValueEnum};
 
 use self::manifest::{Finished, Manifest};
 use crate::figures;
-use laau_dashboard::cargo::cargo;
 
 /// What to reproduce.
 #[derive(Debug, Args)]
@@ -60,7 +59,8 @@ enum Golden {
 /// Runs what is not finished yet, draws the figures, writes the page.
 pub(crate) fn run(arguments: &ReproduceArgs, root: &Path) -> anyhow::Result<()> {
     let experiments = experiments(root, &arguments.only)?;
-    let binary = build(root)?;
+    println!("building the binary");
+    let binary = laau_dashboard::cargo::build("laau", root)?;
     let folder = &arguments.output;
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let mut manifest = open_manifest(arguments, root, folder);
@@ -182,22 +182,6 @@ fn experiments(root: &Path, only: &[String]) -> anyhow::Result<Vec<Experiment>> 
         names.join(", ")
     );
     Ok(found)
-}
-
-/// Builds the binary, once, with the profile that tests use, in which our own crates are optimised.
-fn build(root: &Path) -> anyhow::Result<PathBuf> {
-    println!("building the binary");
-    let status = cargo()
-        // With the features that the workspace asks of its dependencies; its tests ask for more, and compile polars again.
-        .args(["build", "--workspace", "--bin", "laau", "--locked"])
-        .current_dir(root)
-        .status()
-        .context("cannot run cargo")?;
-    ensure!(status.success(), "the build failed");
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    Ok(target
-        .join("debug")
-        .join(format!("laau{}", std::env::consts::EXE_SUFFIX)))
 }
 
 /// The manifest to go on with: the one that is there, if it was made under the same conditions.
