@@ -25,8 +25,16 @@ fn instructions(name: &str) -> Option<u64> {
 
 #[test]
 fn a_decision_costs_the_same_at_step_100000_as_at_the_start() {
-    for policy in ["dgd", "ce", "dp", "laau-residual"] {
-        let counts = ["10", "100000"].map(|step| instructions(&format!("decisions/{policy}/step={step}")));
+    let policies = ["dgd", "ce", "dp", "laau-residual"];
+    let counts = std::thread::scope(|scope| {
+        let runs = policies.map(|policy| {
+            scope.spawn(move || {
+                ["10", "100000"].map(|step| instructions(&format!("decisions/{policy}/step={step}")))
+            })
+        });
+        runs.map(|run| run.join().unwrap())
+    });
+    for (policy, counts) in policies.into_iter().zip(counts) {
         let [Some(early), Some(late)] = counts else {
             skipped(
                 "a_decision_costs_the_same_at_step_100000",

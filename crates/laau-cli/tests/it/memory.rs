@@ -38,7 +38,7 @@ fn many_episodes_take_little_memory_with_every_step_written() {
     let bench = Bench::new();
     bench.stdout("generate --horizon 20 --split 100,50,100000 --seed 1 -o sets", "");
     let compare = "compare --train sets/train.parquet --validation sets/validation.parquet --test sets/test.parquet \
-                   --policies opt,equal,avg-lt,dgd --quiet --format csv";
+                   --policies opt,dgd --quiet --format csv";
     let evaluate = "evaluate --test sets/test.parquet --policy-file report/dgd.policy --quiet --format csv -o again --steps";
     let Some(compared) = peak(&bench, &format!("{compare} -o report")) else {
         skipped("many_episodes_take_little_memory", "the system has no /proc");
