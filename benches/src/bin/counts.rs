@@ -10,7 +10,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use laau_baselines::{
-    CeOptions, DpOptions, DualDescentOptions, HorizonOptimum, HorizonOptions, WaterFilling,
+    CeOptions, DpOptions, DualDescent, DualDescentOptions, DualDescentParameters, HorizonOptimum,
+    HorizonOptions, Mirror, WaterFilling,
 };
 use laau_benches::{
     Batch, fairness_batch, fairness_episodes, log_utility, log_utility_batch, log_utility_episodes,
@@ -18,8 +19,8 @@ use laau_benches::{
 };
 use laau_core::problems::{VmAllocation, WeightedFairness};
 use laau_core::{
-    Differentiate, EpisodeRun, Fit, FitSets, Gradients, Hindsight as _, Ledger, Player, Policy, Solutions,
-    StepSolver, Task, Unfitted, Unrolled, episode_gradient,
+    Differentiate, EpisodeRun, Fit, FitSets, Gradients, Guarded, Hindsight as _, Ledger, Player, Policy,
+    Solutions, StepSolver, Task, Unfitted, Unrolled, episode_gradient,
 };
 use laau_kkt::{FairnessLayer, InteriorPoint, Options};
 use laau_net::{Engine, FusedEngine, Model, ModelSpec, Optimiser, OptimiserState, Statistics};
@@ -46,6 +47,15 @@ const SMALL: &[Named] = &[
     ("episode/gradient/fairness/N=20", || gradient_of_an_episode(20)),
     ("episode/forward/fairness/N=20", episode_in_service),
     ("episode/forward/vm-allocation/d=4,M=4,N=20", episode_on_a_server),
+    ("guard/vm-allocation/mw/d=4,M=4,N=20", || {
+        guarded_on_a_server(Guarding::IncumbentAlone)
+    }),
+    ("guard/vm-allocation/laau-by-mw/d=4,M=4,N=20", || {
+        guarded_on_a_server(Guarding::InLayer)
+    }),
+    ("guard/vm-allocation/laau-by-mw-segment/d=4,M=4,N=20", || {
+        guarded_on_a_server(Guarding::OnSegment)
+    }),
     ("train/fused/N=20,batch=10,width=10", || minibatch(20)),
     ("opt/water-filling/N=1000", water_filling),
     ("opt/interior-point/d=4,M=2,N=20", || optimum_of_several(4, 20)),
@@ -65,6 +75,23 @@ const SWEEPS: &[Named] = &[
     }),
     ("layer/log-utility/forward+pullback/d=64,M=2,batch=10", || {
         layer(interior_point(64, 2), log_utility_batch(64, 2, 10), Pass::Both)
+    }),
+    ("layer/log-utility/forward+pullback/d=256,M=2,batch=10", || {
+        layer(interior_point(256, 2), log_utility_batch(256, 2, 10), Pass::Both)
+    }),
+    ("layer/log-utility/forward+pullback/d=1024,M=2,batch=10", || {
+        layer(
+            interior_point(1024, 2),
+            log_utility_batch(1024, 2, 10),
+            Pass::Both,
+        )
+    }),
+    ("layer/log-utility/forward+pullback/d=1024,M=8,batch=10", || {
+        layer(
+            interior_point(1024, 8),
+            log_utility_batch(1024, 8, 10),
+            Pass::Both,
+        )
     }),
     ("episode/gradient/fairness/N=40", || gradient_of_an_episode(40)),
     ("episode/gradient/fairness/N=80", || gradient_of_an_episode(80)),
@@ -262,6 +289,42 @@ fn episode_on_a_server() -> Kernel {
     let model = paper_model(&mut layer, &set);
     let policy = Unrolled::new("laau", model, layer).expect("four budgets");
     Box::new(move || play(&problem, &policy, &set, 0))
+}
+
+#[derive(Clone, Copy)]
+enum Guarding {
+    IncumbentAlone,
+    InLayer,
+    OnSegment,
+}
+
+/// The episode of [`episode_on_a_server`] behind a guard.
+fn guarded_on_a_server(guarding: Guarding) -> Kernel {
+    const LEVEL: f64 = 0.95;
+    let problem = VmAllocation::server();
+    let set = vm_episodes(&problem, 5, 20);
+    let layer = InteriorPoint::new(Arc::new(problem.clone()), Options::default()).expect("valid options");
+    let model = paper_model(&mut layer.clone(), &set);
+    let task = Task::new(Arc::new(problem.clone()), Box::new(layer.clone()));
+    let parameters = DualDescentParameters::default();
+    let mw = DualDescent::new(&task, Mirror::Entropic, parameters).expect("valid parameters");
+    if let Guarding::IncumbentAlone = guarding {
+        return Box::new(move || play(&problem, &mw, &set, 0));
+    }
+    let laau = Unrolled::new("laau", model, layer).expect("four budgets");
+    let guarded = Guarded::new(
+        "guarded",
+        Arc::new(laau),
+        Arc::new(mw),
+        Arc::clone(&task.problem) as Arc<_>,
+        LEVEL,
+    )
+    .expect("a valid level");
+    let guarded = match guarding {
+        Guarding::InLayer => guarded.in_layer(&task),
+        _ => guarded,
+    };
+    Box::new(move || play(&problem, &guarded, &set, 0))
 }
 
 fn minibatch(horizon: usize) -> Kernel {

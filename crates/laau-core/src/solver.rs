@@ -301,6 +301,18 @@ pub trait StepSolver: Send + Sync {
     /// [`Error::WrongLength`] when a slice does not fit the problem.
     fn solve(&mut self, query: Query<'_>, solution: SolutionMut<'_>) -> Result<(), Error>;
 
+    /// Solves one query from an action that is near its answer, such as the answer to almost the same query.
+    ///
+    /// A solver that cannot start anywhere ignores it. The answer is as good as any other, but its last digits may depend on
+    /// where it started, and nothing else: not on what was solved before.
+    ///
+    /// # Errors
+    /// As [`StepSolver::solve`], also when the action does not fit the problem.
+    fn solve_near(&mut self, query: Query<'_>, near: &[f64], solution: SolutionMut<'_>) -> Result<(), Error> {
+        let _ = near;
+        self.solve(query, solution)
+    }
+
     /// Solves several queries; a bad one does not spoil the others.
     ///
     /// # Errors
@@ -466,6 +478,10 @@ impl StepSolver for Box<dyn Differentiate> {
 
     fn solve(&mut self, query: Query<'_>, solution: SolutionMut<'_>) -> Result<(), Error> {
         (**self).solve(query, solution)
+    }
+
+    fn solve_near(&mut self, query: Query<'_>, near: &[f64], solution: SolutionMut<'_>) -> Result<(), Error> {
+        (**self).solve_near(query, near, solution)
     }
 
     fn solve_batch(&mut self, queries: Queries<'_>, solutions: &mut Solutions) -> Result<(), Error> {

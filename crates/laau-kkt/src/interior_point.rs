@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use laau_core::{
     Differentiate, Error as CoreError, Exactness, GradientMut, Query, SmoothProblem, SolutionMut,
-    SolutionRef, StepSolver,
+    SolutionRef, StepSolver, expect_length,
 };
 
 use crate::differentiate::Jacobians;
@@ -88,7 +88,17 @@ impl StepSolver for InteriorPoint {
     }
 
     fn solve(&mut self, query: Query<'_>, solution: SolutionMut<'_>) -> Result<(), CoreError> {
-        self.work.solve(&*self.problem, query, solution)
+        self.work.solve(&*self.problem, query, None, solution)
+    }
+
+    fn solve_near(
+        &mut self,
+        query: Query<'_>,
+        near: &[f64],
+        solution: SolutionMut<'_>,
+    ) -> Result<(), CoreError> {
+        expect_length("near", near, self.problem.dimensions().actions)?;
+        self.work.solve(&*self.problem, query, Some(near), solution)
     }
 }
 

@@ -5,6 +5,7 @@ mod barrier;
 mod closed_form;
 mod dense;
 mod differentiate;
+mod direct;
 mod error;
 mod evaluations;
 mod feasible;

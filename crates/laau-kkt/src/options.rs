@@ -105,6 +105,15 @@ options! {
     /// Relative distance from the central path at which a smoothed gradient is taken.
     smooth_tolerance: f64 = 1e-9 in small;
 
+    /// Newton steps from a guess, without an interior point before them, until the guess counts as bad.
+    max_direct_steps: u32 = 8 in count;
+    /// Newton steps of a model's duals, at most.
+    model_steps: u32 = 8 in count;
+    /// Factor by which such a step changes a dual, at most.
+    model_growth: f64 = 8.0 in above_one;
+    /// An excess below this share of a budget ends them: it is only a guess.
+    model_tolerance: f64 = 1e-3 in unit;
+
     /// Relative barrier at which the active set is guessed for the first time.
     polish_at: f64 = 3e-2 in unit;
     /// Each further guess comes at this share of the barrier of the one before.

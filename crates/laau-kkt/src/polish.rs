@@ -62,13 +62,48 @@ impl Polish {
         barrier: &Barrier,
         options: &Options,
     ) -> bool {
+        let bounds = (problem.lower(), problem.upper());
+        self.guess(evaluations, query, barrier, bounds, options);
+        let steps = options.max_newton_steps;
+        self.newton_steps(problem, evaluations, system, query, (barrier, options, steps))
+    }
+
+    /// The active set of the point itself: the bounds it has reached, and the budgets it pays for or violates.
+    pub(crate) fn read_set(
+        &mut self,
+        problem: &dyn SmoothProblem,
+        evaluations: &mut Evaluations,
+        query: Query<'_>,
+        barrier: &Barrier,
+        options: &Options,
+    ) {
+        self.set.bounds.fill(Bound::Free);
+        self.set.budgets.clear();
+        for m in 0..evaluations.m {
+            if self.dual[m] > 0.0 {
+                self.set.budgets.push(m);
+            }
+        }
+        self.hit_bounds(problem.lower(), problem.upper());
+        evaluations.evaluate_usage(problem, query, &self.x);
+        self.join_violated(evaluations, query, barrier, options);
+    }
+
+    /// Newton steps from a point and its active set, until they settle.
+    pub(crate) fn newton_steps(
+        &mut self,
+        problem: &dyn SmoothProblem,
+        evaluations: &mut Evaluations,
+        system: &mut System,
+        query: Query<'_>,
+        (barrier, options, most): (&Barrier, &Options, u32),
+    ) -> bool {
         let (lower, upper) = (problem.lower(), problem.upper());
         self.steps = 0;
-        self.guess(evaluations, query, barrier, (lower, upper), options);
         evaluations.evaluate(problem, query, &self.x);
         evaluations.evaluate_usage(problem, query, &self.x);
         self.update_stationarity(evaluations, query);
-        while self.steps < options.max_newton_steps {
+        while self.steps < most {
             self.steps += 1;
             evaluations.evaluate_hessian(problem, query, &self.x, &self.dual);
             if !self.factorise(evaluations, system, query, lower, options) {
@@ -406,6 +441,42 @@ impl Polish {
             largest = largest.max((used - remaining).abs() / scale);
         }
         largest
+    }
+
+    /// Whether every constraint is clearly active or clearly not, and every action off its bounds is held by a curvature. What to
+    /// answer elsewhere (at a kink, or where nothing is worth anything) is the interior point's to say.
+    pub(crate) fn is_regular(
+        &self,
+        evaluations: &Evaluations,
+        query: Query<'_>,
+        (problem, barrier): (&dyn SmoothProblem, &Barrier),
+        options: &Options,
+    ) -> bool {
+        let near = options.near_tolerance;
+        let (lower, upper) = (problem.lower(), problem.upper());
+        let of_its_own = |i: usize| {
+            let (x, scale) = (self.x[i], self.scale[i]);
+            let reach = near * barrier.reach[i];
+            match self.set.bounds[i] {
+                Bound::Free => {
+                    evaluations.curvature(i) > f64::MIN_POSITIVE
+                        && x - lower[i] > reach.min(near * x.abs())
+                        && upper[i] - x > reach
+                }
+                Bound::Lower => self.stationarity[i] > near * scale,
+                Bound::Upper => -self.stationarity[i] > near * scale,
+            }
+        };
+        let held = (0..evaluations.d).all(|i| barrier.free[i] == 0.0 || of_its_own(i));
+        held && (0..evaluations.m).all(|m| {
+            let (used, available) = (evaluations.usage[m], query.available[m]);
+            if self.set.budgets.contains(&m) {
+                let scale = dual_scale(evaluations, (&self.x, &self.scale, &self.set.bounds), m);
+                self.dual[m] > near * scale
+            } else {
+                !barrier.live[m] || available - used > near * (used.abs() + available.abs())
+            }
+        })
     }
 
     /// Duals of active budgets that are zero to rounding become zero.

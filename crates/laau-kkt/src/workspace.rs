@@ -7,6 +7,7 @@ use laau_core::{
 
 use crate::active_set::System;
 use crate::barrier::Barrier;
+use crate::direct::Model;
 use crate::error::Error;
 use crate::evaluations::Evaluations;
 use crate::options::Options;
@@ -22,6 +23,7 @@ pub(crate) struct Workspace {
     pub(crate) evaluations: Evaluations,
     pub(crate) barrier: Barrier,
     pub(crate) polish: Polish,
+    pub(crate) model: Model,
     /// The best solution so far of a query that is hard to solve.
     best: Polish,
     pub(crate) system: System,
@@ -51,6 +53,7 @@ impl Workspace {
             evaluations,
             barrier: Barrier::new(d, m, diagonal, options),
             polish: Polish::new(d, m),
+            model: Model::new(d, m, diagonal),
             best: Polish::new(d, m),
             system: System::new(d, m, diagonal),
             slack: vec![0.0; m],
@@ -62,11 +65,12 @@ impl Workspace {
         })
     }
 
-    /// Solves a query from nothing.
+    /// Solves a query, from a guess if there is one.
     pub(crate) fn solve(
         &mut self,
         problem: &dyn SmoothProblem,
         query: Query<'_>,
+        near: Option<&[f64]>,
         mut solution: SolutionMut<'_>,
     ) -> Result<(), CoreError> {
         check_query(query, &solution, problem.dimensions())?;
@@ -79,7 +83,12 @@ impl Workspace {
             return Ok(());
         }
         self.pin(problem, query);
-        *solution.status = self.run(problem, query, &mut solution);
+        let direct = self.direct(problem, query, near, &mut solution);
+        *solution.status = direct.unwrap_or_else(|| {
+            // What the interior point starts from; the attempt has written over it.
+            self.evaluations.begin(problem, query, problem.lower());
+            self.run(problem, query, &mut solution)
+        });
         Ok(())
     }
 

@@ -28,6 +28,7 @@ pub fn step_solver(
     for sample in &samples {
         let solution = sample.solve(solver);
         answer_is_feasible_and_optimal(solver.problem(), sample, &solution, &mut rng);
+        near_answers_are_feasible_and_optimal(solver, sample, &solution, &mut rng);
         exact += usize::from(pullback_equals_differences(solver, sample, &solution, &mut rng));
     }
     // Bounds that meet are a kink of their own, at which a layer may call every gradient approximate.
@@ -114,6 +115,31 @@ fn objective(problem: &dyn SmoothProblem, sample: &Sample, action: &[f64]) -> f6
             .zip(&sample.multiplier)
             .map(|(g, l)| g * l)
             .sum::<f64>()
+}
+
+/// From the answer itself, from anywhere, and from what is no action at all.
+fn near_answers_are_feasible_and_optimal(
+    solver: &mut dyn Differentiate,
+    sample: &Sample,
+    solution: &Solutions,
+    rng: &mut ChaCha8Rng,
+) {
+    let dimensions = solver.problem().dimensions();
+    let mut anywhere = vec![0.0; dimensions.actions];
+    draw_action(solver.problem(), rng, &mut anywhere);
+    let answer = solution.row(0).action.to_vec();
+    for near in [answer, anywhere, vec![f64::NAN; dimensions.actions]] {
+        let mut found = Solutions::new(dimensions, 1);
+        solver
+            .solve_near(sample.query(), &near, found.row_mut(0))
+            .expect("the sizes fit");
+        assert!(
+            found.row(0).status.is_solved(),
+            "near {near:?}: {}",
+            found.row(0).status
+        );
+        answer_is_feasible_and_optimal(solver.problem(), sample, &found, rng);
+    }
 }
 
 fn answer_is_feasible_and_optimal(

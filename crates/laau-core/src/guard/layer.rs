@@ -23,6 +23,8 @@ pub struct CappedLayer {
     scratch: Scratch,
     gradients: [Gradients; 2],
     slope: Vec<f64>,
+    /// Where a solve of a search starts.
+    near: Vec<f64>,
 }
 
 /// What a limit on the cost did to a solution.
@@ -80,6 +82,7 @@ impl CappedLayer {
                 Gradients::with_contexts(dimensions, 1),
             ],
             slope: vec![0.0; dimensions.actions],
+            near: vec![0.0; dimensions.actions],
             solver,
         }
     }
@@ -94,13 +97,28 @@ impl CappedLayer {
     ///
     /// # Errors
     /// As [`crate::StepSolver::solve`].
-    pub fn solve(
+    pub fn solve(&mut self, query: Query<'_>, cost: f64, solution: SolutionMut<'_>) -> Result<Cap, Error> {
+        self.solver.solve(query, self.ends[HIGH].row_mut(0))?;
+        self.limit(query, cost, solution)
+    }
+
+    /// The same from an action that is near the answer without the limit.
+    ///
+    /// # Errors
+    /// As [`crate::StepSolver::solve_near`].
+    pub fn solve_near(
         &mut self,
         query: Query<'_>,
+        near: &[f64],
         cost: f64,
-        mut solution: SolutionMut<'_>,
+        solution: SolutionMut<'_>,
     ) -> Result<Cap, Error> {
-        self.solver.solve(query, self.ends[HIGH].row_mut(0))?;
+        self.solver.solve_near(query, near, self.ends[HIGH].row_mut(0))?;
+        self.limit(query, cost, solution)
+    }
+
+    /// Limits the cost of the plain solution at the high end.
+    fn limit(&mut self, query: Query<'_>, cost: f64, mut solution: SolutionMut<'_>) -> Result<Cap, Error> {
         let plain = self.cost_of(HIGH, query);
         let is_weak = Self::is_weak(plain, cost);
         if plain <= cost || !self.ends[HIGH].row(0).status.is_feasible() {
@@ -232,8 +250,14 @@ impl CappedLayer {
 
     /// Solves the plain layer at a share of the prices; gives the cost.
     fn solve_at(&mut self, share: f64, query: Query<'_>, end: usize) -> Result<f64, Error> {
+        self.near.copy_from_slice(self.ends[HIGH].row(0).action);
         let scaled = scale(&mut self.prices, share, query);
-        self.solver.solve(scaled, self.ends[end].row_mut(0))?;
+        let solution = self.ends[end].row_mut(0);
+        if share == 0.0 {
+            self.solver.solve(scaled, solution)?;
+        } else {
+            self.solver.solve_near(scaled, &self.near, solution)?;
+        }
         Ok(self.cost_of(end, query))
     }
 

@@ -290,7 +290,7 @@ impl Agent for GuardedAgent<'_> {
                         multiplier: prices,
                         available: &self.usage,
                     };
-                    let solved = layer.solve(query, cost, self.solution.row_mut(0));
+                    let solved = layer.solve_near(query, action, cost, self.solution.row_mut(0));
                     let within =
                         solved.is_ok() && set.contains(self.solution.row(0).action, &mut self.scratch);
                     if within {

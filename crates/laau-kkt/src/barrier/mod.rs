@@ -60,7 +60,7 @@ pub(crate) struct Barrier {
     pub(crate) reach: Vec<f64>,
     /// `r_p = g(x) + s − b`, and the slacks at the start.
     excess: Vec<f64>,
-    room: Vec<f64>,
+    pub(crate) room: Vec<f64>,
     /// What rounding alone leaves of `r_p` where usage is computed.
     pub(crate) noise: Vec<f64>,
     inverse_u: Vec<f64>,

@@ -20,20 +20,7 @@ impl Barrier {
     ) {
         let (d, m) = (evaluations.d, evaluations.m);
         let (lower, upper) = (&problem.lower()[..d], &problem.upper()[..d]);
-        let reach = &mut self.reach[..d];
-        for i in 0..d {
-            reach[i] = upper[i] - lower[i];
-        }
-        for row in 0..m {
-            if self.live[row] {
-                let jacobian = &evaluations.jacobian[row * d..][..d];
-                for i in 0..d {
-                    if jacobian[i] * reach[i] > slack[row] {
-                        reach[i] = slack[row] / jacobian[i];
-                    }
-                }
-            }
-        }
+        self.limit_reach(problem, evaluations, slack);
         self.u.fill(self.options.start_share);
         for row in 0..m {
             if !self.live[row] {
@@ -89,10 +76,7 @@ impl Barrier {
         }
         self.excess.fill(0.0);
         self.room.copy_from_slice(&self.s);
-        for row in 0..m {
-            let noise = 4.0 * f64::EPSILON * query.available[row].abs();
-            self.noise[row] = noise.min(self.options.noise_share * self.room[row]);
-        }
+        self.update_noise(query);
         let count = self.products.max(1.0);
         self.product = (work / count).max(f64::MIN_POSITIVE.sqrt());
         self.start = self.product;
@@ -113,6 +97,39 @@ impl Barrier {
         self.iterations = 0;
         self.held = 0;
         self.kept.forget();
+    }
+
+    /// How far each action can rise alone; the evaluations hold `∇g` at the lower corner.
+    pub(crate) fn limit_reach(
+        &mut self,
+        problem: &dyn SmoothProblem,
+        evaluations: &Evaluations,
+        slack: &[f64],
+    ) {
+        let d = evaluations.d;
+        let (lower, upper) = (&problem.lower()[..d], &problem.upper()[..d]);
+        let reach = &mut self.reach[..d];
+        for i in 0..d {
+            reach[i] = upper[i] - lower[i];
+        }
+        for row in 0..evaluations.m {
+            if self.live[row] {
+                let jacobian = &evaluations.jacobian[row * d..][..d];
+                for i in 0..d {
+                    if jacobian[i] * reach[i] > slack[row] {
+                        reach[i] = slack[row] / jacobian[i];
+                    }
+                }
+            }
+        }
+    }
+
+    /// What rounding leaves of usages, next to the room of each budget.
+    pub(crate) fn update_noise(&mut self, query: Query<'_>) {
+        for row in 0..self.room.len() {
+            let noise = 4.0 * f64::EPSILON * query.available[row].abs();
+            self.noise[row] = noise.min(self.options.noise_share * self.room[row]);
+        }
     }
 
     /// Shortens a start that curved budgets do not allow, in the actions that use most of what is exceeded: one whose box is
