@@ -58,6 +58,28 @@ fn minibatches_of(
     group.finish();
 }
 
+/// Horizon, batch and width of the minibatches that JAX is measured with as well.
+const GRID: [(usize, usize, usize); 18] = [
+    (20, 10, 10),
+    (20, 10, 40),
+    (20, 10, 80),
+    (20, 100, 10),
+    (20, 100, 40),
+    (20, 100, 80),
+    (20, 1000, 10),
+    (20, 1000, 40),
+    (20, 1000, 80),
+    (80, 10, 10),
+    (80, 10, 40),
+    (80, 10, 80),
+    (80, 100, 10),
+    (80, 100, 40),
+    (80, 100, 80),
+    (80, 1000, 10),
+    (80, 1000, 40),
+    (80, 1000, 80),
+];
+
 fn fused(c: &mut Criterion) {
     let mut sizes = sweep(
         &[
@@ -75,6 +97,7 @@ fn fused(c: &mut Criterion) {
             .map(|batch| (20, *batch, 10)),
     );
     sizes.extend(sweep(&[4, 20, 40, 80], 0).iter().map(|width| (20, 10, *width)));
+    sizes.extend(sweep(&GRID, 0).into_iter().filter(|size| !sizes.contains(size)).collect::<Vec<_>>());
     for (horizon, batch, width) in sizes {
         let model = minibatch_model(&mut layer(), &fairness_episodes(200, horizon), width);
         let engine = FusedEngine::new(layer().fork(), &model.spec, batch).expect("a layer of the problem");

@@ -6,6 +6,8 @@ mod general;
 mod guarded;
 mod inputs;
 mod kernel;
+mod panel;
+mod parts;
 mod pass;
 mod workspace;
 
@@ -13,28 +15,32 @@ use std::sync::Arc;
 
 use laau_core::{Differentiate, Episodes, Shadow};
 use pulp::{Arch, Simd, WithSimd};
+use rayon::prelude::*;
 
 use crate::engine::{BatchResult, Engine, check_sizes};
 use crate::error::Error;
-use crate::guarded::GuardedLayer;
 use crate::model::Model;
 use crate::spec::{ModelSpec, Network};
 
-use pass::Pass;
-use workspace::Workspace;
+use parts::{Group, Minibatch, Parts, Worker};
 
 /// The engine for MLP and linear models: no graph, and no allocation once a batch size has been seen.
 ///
 /// The best instruction set is chosen when the engine is made; on processors with the same one, the same inputs give
-/// the same bytes.
+/// the same bytes. A large minibatch is played in parts whose tables stay in a cache, on several threads of the current
+/// rayon pool where that pays; the parts and the order of their sums depend on sizes alone, so that the number of threads changes
+/// no byte.
 pub struct FusedEngine {
-    solver: Box<dyn Differentiate>,
-    guard: Option<GuardedLayer>,
     spec: ModelSpec,
     parameters: usize,
     arch: Arch,
     vector: usize,
-    workspace: Workspace,
+    /// One for each thread that has been needed, at least one.
+    workers: Vec<Worker>,
+    /// How the last minibatch was divided.
+    parts: Parts,
+    /// The sums of a minibatch that has several parts.
+    groups: Vec<Group>,
 }
 
 impl FusedEngine {
@@ -59,15 +65,14 @@ impl FusedEngine {
         }
         let arch = Arch::new();
         let vector = arch.dispatch(VectorLength);
-        let workspace = Workspace::new(&*solver, spec, spec.horizon, batch_size, vector);
         Ok(Self {
-            solver,
-            guard: None,
             spec: spec.clone(),
             parameters: spec.parameter_len(),
             arch,
             vector,
-            workspace,
+            workers: vec![Worker::new(solver)],
+            parts: Parts::new(spec, spec.horizon, batch_size, vector),
+            groups: Vec::new(),
         })
     }
 
@@ -93,6 +98,39 @@ impl FusedEngine {
             gradient,
         )
     }
+
+    /// Plays a minibatch of several parts.
+    fn in_parts(&mut self, minibatch: Minibatch<'_>, gradient: &mut [f64]) -> Result<BatchResult, Error> {
+        let parts = self.parts;
+        let groups = parts.groups();
+        self.groups
+            .resize_with(groups, || Group::new(self.parameters));
+        let threads = parts.threads(rayon::current_num_threads());
+        while self.workers.len() < threads {
+            self.workers.push(self.workers[0].fork());
+        }
+        let share = groups.div_ceil(threads);
+        let play = |first: usize, worker: &mut Worker, groups: &mut [Group]| {
+            for (index, group) in (first..).zip(groups) {
+                group.play(worker, minibatch, &parts, index);
+            }
+        };
+        if threads == 1 {
+            play(0, &mut self.workers[0], &mut self.groups);
+        } else {
+            let shares = self.groups.par_chunks_mut(share).enumerate();
+            let workers = self.workers.par_iter_mut();
+            (workers.zip(shares).with_max_len(1))
+                .for_each(|(worker, (index, groups))| play(index * share, worker, groups));
+        }
+        gradient.fill(0.0);
+        let mut result = parts::nothing();
+        for group in &mut self.groups {
+            let of_group = std::mem::replace(&mut group.result, Ok(parts::nothing()))?;
+            parts::add(&mut result, gradient, &of_group, &group.gradient);
+        }
+        Ok(result)
+    }
 }
 
 impl Engine for FusedEngine {
@@ -104,32 +142,30 @@ impl Engine for FusedEngine {
         gradient: &mut [f64],
     ) -> Result<BatchResult, Error> {
         self.check(model, episodes, batch, gradient)?;
-        if let Some(guard) = &mut self.guard {
-            guard.shadow().check(episodes)?;
-            guard.begin(batch);
+        if let Some(shadow) = self.workers[0].shadow() {
+            shadow.check(episodes)?;
         }
-        if !self.workspace.fits(episodes.horizon(), batch.len()) {
-            self.workspace = Workspace::new(
-                &*self.solver,
-                &self.spec,
-                episodes.horizon(),
-                batch.len(),
-                self.vector,
-            );
-        }
-        self.arch.dispatch(Pass {
-            solver: &mut *self.solver,
-            guard: self.guard.as_mut(),
+        let minibatch = Minibatch {
+            arch: self.arch,
+            vector: self.vector,
             model,
             episodes,
             batch,
-            workspace: &mut self.workspace,
-            gradient,
-        })
+        };
+        if !self.parts.are_of(episodes.horizon(), batch.len()) {
+            self.parts = Parts::new(&self.spec, episodes.horizon(), batch.len(), self.vector);
+        }
+        if self.parts.count() == 1 {
+            self.workers[0].play(minibatch, 0..batch.len(), gradient)
+        } else {
+            self.in_parts(minibatch, gradient)
+        }
     }
 
     fn guard(&mut self, shadow: Arc<Shadow>) -> Result<(), Error> {
-        self.guard = Some(GuardedLayer::new(self.solver.clone(), shadow));
+        for worker in &mut self.workers {
+            worker.guard(Arc::clone(&shadow));
+        }
         Ok(())
     }
 }
