@@ -32,7 +32,12 @@ pub(super) struct GeneralSteps {
 }
 
 impl GeneralSteps {
-    pub(super) fn new(dimensions: Dimensions, horizon: usize, (batch, whole): (usize, usize), width: usize) -> Self {
+    pub(super) fn new(
+        dimensions: Dimensions,
+        horizon: usize,
+        (batch, whole): (usize, usize),
+        width: usize,
+    ) -> Self {
         let Dimensions {
             actions: d,
             budgets: m,

@@ -15,7 +15,6 @@ use std::sync::Arc;
 
 use laau_core::{Differentiate, Episodes, Shadow};
 use pulp::{Arch, Simd, WithSimd};
-use rayon::prelude::*;
 
 use crate::engine::{BatchResult, Engine, check_sizes};
 use crate::error::Error;
@@ -41,6 +40,7 @@ pub struct FusedEngine {
     parts: Parts,
     /// The sums of a minibatch that has several parts.
     groups: Vec<Group>,
+    most_threads: usize,
 }
 
 impl FusedEngine {
@@ -70,10 +70,24 @@ impl FusedEngine {
             parameters: spec.parameter_len(),
             arch,
             vector,
+            parts: Parts::new(
+                spec,
+                solver.closed_form().is_some(),
+                spec.horizon,
+                batch_size,
+                vector,
+            ),
             workers: vec![Worker::new(solver)],
-            parts: Parts::new(spec, spec.horizon, batch_size, vector),
             groups: Vec::new(),
+            most_threads: usize::MAX,
         })
+    }
+
+    /// Plays every minibatch on the thread that asks for it. Its results are the same.
+    #[must_use]
+    pub fn on_one_thread(mut self) -> Self {
+        self.most_threads = 1;
+        self
     }
 
     fn check(
@@ -103,26 +117,18 @@ impl FusedEngine {
     fn in_parts(&mut self, minibatch: Minibatch<'_>, gradient: &mut [f64]) -> Result<BatchResult, Error> {
         let parts = self.parts;
         let groups = parts.groups();
-        self.groups
-            .resize_with(groups, || Group::new(self.parameters));
-        let threads = parts.threads(rayon::current_num_threads());
+        self.groups.resize_with(groups, || Group::new(self.parameters));
+        let threads = parts.threads(self.most_threads.min(rayon::current_num_threads()));
         while self.workers.len() < threads {
             self.workers.push(self.workers[0].fork());
         }
-        let share = groups.div_ceil(threads);
-        let play = |first: usize, worker: &mut Worker, groups: &mut [Group]| {
-            for (index, group) in (first..).zip(groups) {
-                group.play(worker, minibatch, &parts, index);
-            }
-        };
-        if threads == 1 {
-            play(0, &mut self.workers[0], &mut self.groups);
-        } else {
-            let shares = self.groups.par_chunks_mut(share).enumerate();
-            let workers = self.workers.par_iter_mut();
-            (workers.zip(shares).with_max_len(1))
-                .for_each(|(worker, (index, groups))| play(index * share, worker, groups));
-        }
+        parts::play_all(
+            &mut self.workers[..threads],
+            &mut self.groups,
+            minibatch,
+            &parts,
+            0,
+        );
         gradient.fill(0.0);
         let mut result = parts::nothing();
         for group in &mut self.groups {
@@ -153,7 +159,14 @@ impl Engine for FusedEngine {
             batch,
         };
         if !self.parts.are_of(episodes.horizon(), batch.len()) {
-            self.parts = Parts::new(&self.spec, episodes.horizon(), batch.len(), self.vector);
+            let is_formula = self.workers[0].has_formula();
+            self.parts = Parts::new(
+                &self.spec,
+                is_formula,
+                episodes.horizon(),
+                batch.len(),
+                self.vector,
+            );
         }
         if self.parts.count() == 1 {
             self.workers[0].play(minibatch, 0..batch.len(), gradient)

@@ -58,7 +58,11 @@ pub(super) fn panel<S: Simd, const B: usize>(
     let sums = S::as_mut_simd_f64s(sums).0.as_chunks_mut::<WIDE>().0;
     let lanes = count * B * S::F64_LANES;
     let tiles = outputs.div_ceil(WIDE * S::F64_LANES);
-    for (y, sums) in y.chunks_exact(lanes).zip(sums.chunks_exact_mut(inputs)).take(tiles) {
+    for (y, sums) in y
+        .chunks_exact(lanes)
+        .zip(sums.chunks_exact_mut(inputs))
+        .take(tiles)
+    {
         let (fives, rest) = sums.as_chunks_mut::<5>();
         for (index, sums) in fives.iter_mut().enumerate() {
             tile::<S, B, 5>(simd, x, 5 * index, y, sums);

@@ -319,7 +319,13 @@ fn add_panel<S: Simd, const B: usize>(
             stride: tape_rows * of_block,
             first: layer.first_input * of_block,
         };
-        panel::<S, B>(simd, &x, transposed, (layer.inputs, layer.outputs, count), &mut layer.sums);
+        panel::<S, B>(
+            simd,
+            &x,
+            transposed,
+            (layer.inputs, layer.outputs, count),
+            &mut layer.sums,
+        );
     }
 }
 

@@ -108,7 +108,7 @@ pub(super) struct Panel {
 
 /// From this width on, weight gradients are contracted panel by panel: those of a narrow layer fit into a few tiles of
 /// registers, which go over all steps at once.
-const WIDE: usize = 16;
+const WIDE: usize = 32;
 
 /// The lanes of a panel, about: enough that sums are seldom fetched and put back.
 const PANEL_LANES: usize = 40;
@@ -133,7 +133,9 @@ impl Panel {
 
 /// Whether weight gradients are contracted panel by panel.
 pub(super) fn is_wide(layers: &[(usize, usize)]) -> bool {
-    layers.iter().any(|(inputs, outputs)| *inputs.min(outputs) >= WIDE)
+    layers
+        .iter()
+        .any(|(inputs, outputs)| *inputs.min(outputs) >= WIDE)
 }
 
 /// Columns of a transposed table, in whole tiles of two vectors.
@@ -271,7 +273,9 @@ fn block_width(batch: usize, vector: usize, is_wide: bool) -> usize {
     }
     match batch.div_ceil(vector) {
         vectors @ 1..=3 => vectors * vector,
-        _ if is_wide && batch.next_multiple_of(3 * vector) <= batch.next_multiple_of(2 * vector) => 3 * vector,
+        _ if is_wide && batch.next_multiple_of(3 * vector) <= batch.next_multiple_of(2 * vector) => {
+            3 * vector
+        }
         _ => 2 * vector,
     }
 }
