@@ -1,6 +1,7 @@
 //! The same work with the tools that people would use instead, measured in turns with ours.
 
 mod environment;
+mod grid;
 mod judge;
 mod page;
 mod targets;
@@ -23,16 +24,23 @@ pub(crate) use self::targets::tests;
 /// How long a case runs at its turn, in seconds.
 const TURN: f64 = 0.3;
 
-/// Python workers: file, further argument, and the peers that it stands for.
-const WORKERS: &[(&str, Option<&str>, &[&str])] = &[
-    ("train_jax.py", Some("f64"), &["jax"]),
-    ("train_jax.py", Some("f32"), &["jax"]),
-    ("train_torch.py", None, &["torch"]),
-    ("layer_jax.py", None, &["jax", "jaxopt"]),
-    ("layer_cvxpylayers.py", None, &["cvxpylayers"]),
-    ("layer_moreau.py", None, &["moreau"]),
-    ("solve.py", None, &["clarabel", "cvxpy", "scipy", "moreau"]),
-    ("strict.py", None, &["cvxpy"]),
+/// How often a case of the grid is measured, at most: there are hundreds.
+const GRID_ROUNDS: usize = 3;
+
+/// Python workers: file, further arguments, and the peers that it stands for.
+const WORKERS: &[(&str, &[&str], &[&str])] = &[
+    ("train_jax.py", &["f64"], &["jax"]),
+    ("train_jax.py", &["f32"], &["jax"]),
+    ("grid_jax.py", &["f64", "1"], &["jax"]),
+    ("grid_jax.py", &["f32", "1"], &["jax"]),
+    ("grid_jax.py", &["f64", "2"], &["jax"]),
+    ("grid_jax.py", &["f32", "2"], &["jax"]),
+    ("train_torch.py", &[], &["torch"]),
+    ("layer_jax.py", &[], &["jax", "jaxopt"]),
+    ("layer_cvxpylayers.py", &[], &["cvxpylayers"]),
+    ("layer_moreau.py", &[], &["moreau"]),
+    ("solve.py", &[], &["clarabel", "cvxpy", "scipy", "moreau"]),
+    ("strict.py", &[], &["cvxpy"]),
 ];
 
 /// Everything that a comparison found.
@@ -143,10 +151,14 @@ pub(crate) fn compare(root: &Path, target: &Path, rounds: usize) -> anyhow::Resu
     let mut command = std::process::Command::new(ours);
     command.arg(&data);
     let mut commands = vec![("laau".to_owned(), command, &["laau"][..])];
-    for (script, argument, peers) in WORKERS {
+    for (script, arguments, peers) in WORKERS {
         let mut command = environment.python(&scripts.join(script));
-        command.arg(&data).args(argument);
-        commands.push(((*script).to_owned(), command, peers));
+        command.arg(&data).args(*arguments);
+        commands.push((
+            format!("{script} {}", arguments.join(" ")).trim().to_owned(),
+            command,
+            peers,
+        ));
     }
     for (name, command, peers) in commands {
         println!("starting {name}");
@@ -176,6 +188,11 @@ pub(crate) fn compare(root: &Path, target: &Path, rounds: usize) -> anyhow::Resu
     let works: BTreeSet<String> = cases.iter().map(|(_, case)| case.work.clone()).collect();
     for work in works {
         let chosen: Vec<&(usize, Case)> = cases.iter().filter(|(_, case)| case.work == work).collect();
+        let rounds = if work.starts_with(grid::GRID) {
+            rounds.min(GRID_ROUNDS)
+        } else {
+            rounds
+        };
         println!("{work}: {} cases, {rounds} rounds", chosen.len());
         let mut samples = vec![Vec::new(); chosen.len()];
         for _ in 0..rounds {

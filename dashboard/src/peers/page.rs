@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::Context;
 
+use super::grid;
 use super::targets::{ours, targets};
 use super::{Comparison, Timed};
 use crate::bench::growth::{self, curve};
@@ -99,6 +100,9 @@ fn page(
     )?;
     for (work, title, unit) in WORKS {
         ratios(&mut out, comparison, work, title, unit)?;
+        if *work == "train" {
+            grid::table(&mut out, comparison)?;
+        }
     }
     strictness(&mut out, comparison)?;
 
@@ -140,7 +144,10 @@ fn page(
             full.commit
         )?;
     }
-    writeln!(out, "All on one thread, except for rollouts by threads.\n")?;
+    writeln!(
+        out,
+        "All on one thread, except for rollouts by threads and where it says so.\n"
+    )?;
     writeln!(out, "| package | version |\n|---|---|")?;
     for (name, version) in &comparison.versions {
         writeln!(out, "| {name} | {version} |")?;
@@ -316,7 +323,7 @@ fn verdict(met: Option<bool>) -> &'static str {
     }
 }
 
-fn times(ratio: f64) -> String {
+pub(super) fn times(ratio: f64) -> String {
     if ratio < 10.0 {
         format!("{ratio:.1}×")
     } else {
@@ -325,7 +332,7 @@ fn times(ratio: f64) -> String {
 }
 
 /// Three digits.
-fn short(value: f64) -> String {
+pub(super) fn short(value: f64) -> String {
     match value {
         v if v < 10.0 => format!("{v:.2}"),
         v if v < 100.0 => format!("{v:.1}"),
