@@ -61,18 +61,15 @@ const STEP: f64 = 10.0;
 
 /// Writes the page from the last comparison and the last full run of a history.
 pub(crate) fn write_page(history: &[Record], root: &Path) -> anyhow::Result<()> {
-    let (record, comparison) = history
-        .iter()
-        .rev()
-        .find_map(|record| Some((record, record.peers.as_ref()?)))
+    let (record, comparison) = Comparison::latest(history)
         .context("no comparison with peers in the history: run cargo xtask bench --peers")?;
     let full = history.iter().rev().find(|record| record.set == "full");
     let notes = std::fs::read_to_string(root.join("benches/peers/notes.md")).unwrap_or_default();
     let path = root.join("docs/benchmarks.md");
-    std::fs::write(&path, page(record, comparison, full, &notes)?)
+    std::fs::write(&path, page(record, &comparison, full, &notes)?)
         .with_context(|| format!("cannot write {}", path.display()))?;
     println!("{}", path.display());
-    for target in targets(comparison) {
+    for target in targets(&comparison) {
         println!(
             "{:>12}  {} (found {})",
             verdict(target.met),
