@@ -28,8 +28,11 @@ const TURN: f64 = 0.3;
 /// How often a case of the grid is measured, at most: there are hundreds.
 const GRID_ROUNDS: usize = 3;
 
+/// Some words.
+type Words = &'static [&'static str];
+
 /// Python workers: file, further arguments, the peers that it stands for, and how the works begin that it does.
-const WORKERS: &[(&str, &[&str], &[&str], &[&str])] = &[
+const WORKERS: &[(&str, Words, Words, Words)] = &[
     ("train_jax.py", &["f64"], &["jax"], &["train", "decision"]),
     ("train_jax.py", &["f32"], &["jax"], &["train"]),
     ("grid_jax.py", &["f64", "1"], &["jax"], &[grid::GRID]),

@@ -110,12 +110,16 @@ pub(super) struct Panel {
 /// registers, which go over all steps at once.
 const WIDE: usize = 32;
 
+/// What tables of all steps may take to be contracted at once even so: most of a second-level cache, from which they come fast enough.
+const CACHE: usize = 700 << 10;
+
 /// The lanes of a panel, about: enough that sums are seldom fetched and put back.
 const PANEL_LANES: usize = 40;
 
 impl Panel {
-    fn new(layers: &[(usize, usize)], priced: usize, lanes: usize, vector: usize) -> Self {
-        let is_wide = is_wide(layers);
+    fn new(spec: &ModelSpec, horizon: usize, lanes: usize, vector: usize) -> Self {
+        let (layers, priced) = (spec.layers(), horizon - 1);
+        let is_wide = is_wide(&layers) && lanes * bytes_per_lane(spec, horizon) > CACHE;
         let steps = if is_wide {
             PANEL_LANES.div_ceil(lanes).min(priced)
         } else {
@@ -131,7 +135,7 @@ impl Panel {
     }
 }
 
-/// Whether weight gradients are contracted panel by panel.
+/// Whether weight gradients of large tables are contracted panel by panel.
 pub(super) fn is_wide(layers: &[(usize, usize)]) -> bool {
     layers
         .iter()
@@ -187,7 +191,7 @@ impl Workspace {
         let blocks = batch.div_ceil(width);
         let lanes = blocks * width;
         let sizes = spec.layers();
-        let panel = Panel::new(&sizes, horizon - 1, lanes, vector);
+        let panel = Panel::new(spec, horizon, lanes, vector);
         let last = sizes.len() - 1;
         let delta_rows = sizes.iter().map(|(_, outputs)| outputs).sum();
         let (mut start, mut tape_rows, mut first_delta) = (0, 0, delta_rows);

@@ -143,11 +143,11 @@ fn the_engines_agree_on_a_minibatch_of_the_paper() {
 #[test]
 fn the_engines_agree_on_large_minibatches_of_wide_networks() {
     let layer = fairness();
-    let episodes = iid_episodes(120, 10, 5);
+    let episodes = iid_episodes(120, 20, 5);
     for hidden in [&[10, 10][..], &[40, 33]] {
         let spec = ModelSpec {
             network: mlp(hidden),
-            ..ModelSpec::paper(layer.problem(), 10)
+            ..ModelSpec::paper(layer.problem(), 20)
         };
         let [mut fused, mut candle] =
             [EngineKind::Fused, EngineKind::Candle].map(|kind| kind.build(&*layer, &spec, 120).unwrap());
