@@ -30,7 +30,7 @@ const LEAST_LANES: usize = 24;
 /// Parts are added up in so many groups at most, each by one thread.
 const GROUPS: usize = 8;
 
-/// Multiply-adds of a minibatch from which on another thread pays: waking it takes about ten microseconds.
+/// Multiply-adds of a minibatch from which on another thread is asked for: a guess, that waking it takes some ten microseconds.
 const WORTH_A_THREAD: usize = 1 << 19;
 
 /// What a step through a solver counts in multiply-adds, about: some microseconds.
