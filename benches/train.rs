@@ -2,19 +2,17 @@
 //! a guard; the
 //! paper's whole training; and the multiply-adds that one core could do at best.
 
-use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use laau_baselines::DualDescentOptions;
-use laau_benches::{fairness_episodes, minibatch_model, sweep, vm_episodes};
+use laau_benches::{fairness_episodes, minibatch_model, peak_operations, sweep, vm_episodes};
 use laau_core::problems::{VmAllocation, WeightedFairness};
 use laau_core::{Differentiate, Episodes, Fit, FitSets, Player, Shadow, StepSolver, Task};
 use laau_kkt::{FairnessLayer, InteriorPoint, Options};
 use laau_net::candle_engine::CandleEngine;
 use laau_net::{Engine, FusedEngine, Model, ModelSpec, Optimiser, OptimiserState, Statistics, Training};
-use pulp::{Arch, Simd, WithSimd};
 
 fn layer() -> FairnessLayer {
     FairnessLayer::new(WeightedFairness::paper())
@@ -22,7 +20,7 @@ fn layer() -> FairnessLayer {
 
 /// Times one minibatch after the other, each on the next episodes of the set.
 fn minibatches(c: &mut Criterion, name: &str, engine: Box<dyn Engine>, model: Model, batch: usize) {
-    let train = fairness_episodes(500, model.spec.horizon);
+    let train = fairness_episodes(1000, model.spec.horizon);
     minibatches_of(c, name, engine, model, &train, batch);
 }
 
@@ -75,6 +73,16 @@ fn fused(c: &mut Criterion) {
             .map(|batch| (20, *batch, 10)),
     );
     sizes.extend(sweep(&[4, 20, 40, 80], 0).iter().map(|width| (20, 10, *width)));
+    // The corners and edges that JAX is measured at as well.
+    for horizon in sweep(&[20, 80], 0) {
+        for batch in [10, 100, 1000] {
+            for width in [10, 40, 80] {
+                if !sizes.contains(&(horizon, batch, width)) {
+                    sizes.push((horizon, batch, width));
+                }
+            }
+        }
+    }
     for (horizon, batch, width) in sizes {
         let model = minibatch_model(&mut layer(), &fairness_episodes(200, horizon), width);
         let engine = FusedEngine::new(layer().fork(), &model.spec, batch).expect("a layer of the problem");
@@ -166,45 +174,12 @@ fn whole(c: &mut Criterion) {
     group.finish();
 }
 
-/// Multiply-adds on registers alone: what one core does at best.
-struct Peak {
-    rounds: u32,
-}
-
-/// Sums that do not wait for each other.
-const SUMS: usize = 12;
-
-impl WithSimd for Peak {
-    /// The operations done, and a number that depends on all of them.
-    type Output = (u64, f64);
-
-    #[expect(
-        clippy::inline_always,
-        reason = "SIMD dispatch reaches only what is inlined into the dispatched function"
-    )]
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
-        let (factor, term) = (simd.splat_f64s(black_box(0.5)), simd.splat_f64s(black_box(1.0)));
-        let mut sums = [term; SUMS];
-        for _ in 0..self.rounds {
-            for sum in &mut sums {
-                *sum = simd.mul_add_e_f64s(*sum, factor, term);
-            }
-        }
-        let total = sums.iter().map(|sum| simd.reduce_sum_f64s(*sum)).sum();
-        (2 * u64::from(self.rounds) * (SUMS * S::F64_LANES) as u64, total)
-    }
-}
-
-/// Floating-point operations, to hold those of a minibatch against.
+/// Floating-point operations on registers alone, to hold those of a minibatch against.
 fn peak(c: &mut Criterion) {
     let rounds = 1000;
-    let (operations, _) = Arch::new().dispatch(Peak { rounds });
     let mut group = c.benchmark_group("train/peak");
-    group.throughput(Throughput::Elements(operations));
-    group.bench_function("multiply-add", |b| {
-        b.iter(|| Arch::new().dispatch(Peak { rounds }));
-    });
+    group.throughput(Throughput::Elements(peak_operations(rounds)));
+    group.bench_function("multiply-add", |b| b.iter(|| peak_operations(rounds)));
     group.finish();
 }
 

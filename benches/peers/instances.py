@@ -1,7 +1,8 @@
 """Draws every instance from fixed seeds and writes them to a folder, with solutions and gradients in 40 digits.
 
-instances.json: the layer (scalar and d = 8, M = 3), the episodes with strict budgets, the sizes of the training set.
+instances.json: the layer (scalar and d = 8, M = 3), the episodes with strict budgets, the sizes of the training sets.
 training.f64:   contexts (episodes x steps), then budgets (episodes), little-endian doubles.
+grid-N.f64:     the same for the sizes of the grid, of N steps.
 """
 import json
 import os
@@ -106,13 +107,24 @@ def strict(rng, A, episodes=30, steps=20, lower=0.1):
     )
 
 
-def training(rng, folder, episodes=5000, steps=20):
+def training(rng, path, episodes, steps):
     """Levels that an episode keeps, and noise: mostly idle machines, as in traces of virtual machines."""
     levels = 0.02 + 0.9 * rng.beta(0.8, 2.5, (episodes, 1))
     contexts = np.clip(levels * np.exp(0.3 * rng.normal(size=(episodes, steps))), 0.01, 1.0)
     budgets = rng.uniform(10.0 * steps, 15.0 * steps, episodes)
-    np.concatenate([contexts.ravel(), budgets]).astype("<f8").tofile(os.path.join(folder, "training.f64"))
+    np.concatenate([contexts.ravel(), budgets]).astype("<f8").tofile(path)
+
+
+def train(folder, episodes=5000, steps=20):
+    training(np.random.default_rng(3), os.path.join(folder, "training.f64"), episodes, steps)
     return dict(episodes=episodes, steps=steps, batch=10)
+
+
+def grid(folder, episodes=2000):
+    sizes = dict(episodes=episodes, steps=[20, 80], batches=[10, 100, 1000], widths=[10, 40, 80])
+    for steps in sizes["steps"]:
+        training(np.random.default_rng(4), os.path.join(folder, f"grid-{steps}.f64"), episodes, steps)
+    return sizes
 
 
 def main(folder):
@@ -122,7 +134,8 @@ def main(folder):
         "layer-scalar": layer(np.random.default_rng(1), np.ones((1, 1)), 1.0, 40.0, (0.02, 0.25), (5.0, 60.0)),
         "layer-8x3": layer(np.random.default_rng(2), A, 0.1, 10.0, (0.05, 0.4), (6.0, 16.0)),
         "strict": strict(np.random.default_rng(5), A),
-        "train": training(np.random.default_rng(3), folder),
+        "train": train(folder),
+        "grid": grid(folder),
     }
     with open(os.path.join(folder, "instances.json"), "w") as file:
         json.dump(content, file)

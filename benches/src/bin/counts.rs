@@ -15,7 +15,7 @@ use laau_baselines::{
 };
 use laau_benches::{
     Batch, fairness_batch, fairness_episodes, log_utility, log_utility_batch, log_utility_episodes,
-    paper_model, play, vm_episodes,
+    minibatch_model, paper_model, play, vm_episodes,
 };
 use laau_core::problems::{VmAllocation, WeightedFairness};
 use laau_core::{
@@ -56,7 +56,13 @@ const SMALL: &[Named] = &[
     ("guard/vm-allocation/laau-by-mw-segment/d=4,M=4,N=20", || {
         guarded_on_a_server(Guarding::OnSegment)
     }),
-    ("train/fused/N=20,batch=10,width=10", || minibatch(20)),
+    ("train/fused/N=20,batch=10,width=10", || minibatch(20, 10, 10)),
+    ("train/fused/N=20,batch=10,width=40", || minibatch(20, 10, 40)),
+    ("train/fused/N=20,batch=10,width=80", || minibatch(20, 10, 80)),
+    ("train/fused/N=20,batch=100,width=10", || minibatch(20, 100, 10)),
+    ("train/fused/N=20,batch=100,width=80", || minibatch(20, 100, 80)),
+    ("train/fused/N=20,batch=1000,width=10", || minibatch(20, 1000, 10)),
+    ("train/fused/N=80,batch=10,width=10", || minibatch(80, 10, 10)),
     ("opt/water-filling/N=1000", water_filling),
     ("opt/interior-point/d=4,M=2,N=20", || optimum_of_several(4, 20)),
     ("ledger/spend/M=3,payments=100", payments),
@@ -95,8 +101,9 @@ const SWEEPS: &[Named] = &[
     }),
     ("episode/gradient/fairness/N=40", || gradient_of_an_episode(40)),
     ("episode/gradient/fairness/N=80", || gradient_of_an_episode(80)),
-    ("train/fused/N=40,batch=10,width=10", || minibatch(40)),
-    ("train/fused/N=80,batch=10,width=10", || minibatch(80)),
+    ("train/fused/N=40,batch=10,width=10", || minibatch(40, 10, 10)),
+    ("train/fused/N=20,batch=10,width=20", || minibatch(20, 10, 20)),
+    ("train/fused/N=20,batch=32,width=10", || minibatch(20, 32, 10)),
     ("opt/interior-point/d=4,M=2,N=40", || optimum_of_several(4, 40)),
     ("opt/interior-point/d=4,M=2,N=80", || optimum_of_several(4, 80)),
     ("opt/interior-point/d=8,M=2,N=20", || optimum_of_several(8, 20)),
@@ -327,13 +334,15 @@ fn guarded_on_a_server(guarding: Guarding) -> Kernel {
     Box::new(move || play(&problem, &guarded, &set, 0))
 }
 
-fn minibatch(horizon: usize) -> Kernel {
-    let set = fairness_episodes(50, horizon);
-    let mut model = paper_model(&mut closed_form(), &set);
-    let mut engine = FusedEngine::new(closed_form().fork(), &model.spec, 10).expect("a layer of the problem");
+/// On one thread, so that what another does is not missed.
+fn minibatch(horizon: usize, batch: usize, width: usize) -> Kernel {
+    let set = fairness_episodes(batch.max(50), horizon);
+    let mut model = minibatch_model(&mut closed_form(), &set, width);
+    let engine = FusedEngine::new(closed_form().fork(), &model.spec, batch);
+    let mut engine = engine.expect("a layer of the problem").on_one_thread();
     let mut optimiser = OptimiserState::new(Optimiser::adam(), model.parameters.len());
     let mut gradient = vec![0.0; model.parameters.len()];
-    let batch: Vec<usize> = (0..10).collect();
+    let batch: Vec<usize> = (0..batch).collect();
     Box::new(move || {
         engine
             .loss_and_gradient(&model, &set, &batch, &mut gradient)

@@ -52,6 +52,11 @@ impl GuardedLayer {
         &self.shadow
     }
 
+    /// The same, for another layer behind the same guard.
+    pub(crate) fn shared(&self) -> Arc<Shadow> {
+        Arc::clone(&self.shadow)
+    }
+
     pub(crate) fn problem(&self) -> &dyn SmoothProblem {
         self.layer.problem()
     }

@@ -46,6 +46,9 @@ pub struct BenchArgs {
     /// How often each case is measured among its peers
     #[arg(long, default_value_t = 10, value_name = "TIMES", requires = "peers")]
     rounds: usize,
+    /// Measure only works that begin with one of these words, such as train, grid, peak, layer; the page has the last run of each
+    #[arg(long, value_name = "WORD", value_delimiter = ',', requires = "peers")]
+    works: Vec<String>,
     /// Write docs/benchmarks.md again from the history, without measuring
     #[arg(long, conflicts_with_all = ["small", "only", "check", "write_base", "peers"])]
     page: bool,
@@ -75,7 +78,7 @@ pub fn run(arguments: &BenchArgs, root: &Path) -> anyhow::Result<()> {
     }
     if arguments.peers {
         let mut record = Record::begin(root, "peers");
-        record.peers = Some(peers::compare(root, &target, arguments.rounds)?);
+        record.peers = Some(peers::compare(root, &target, arguments.rounds, &arguments.works)?);
         record.append(&history)?;
         return peers::write_page(&history::read(&history)?, root);
     }

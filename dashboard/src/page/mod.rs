@@ -75,8 +75,8 @@ fn page(records: &[Record]) -> anyhow::Result<Markup> {
                 div.tools {
                     label { "machine" select id="machine" {} }
                     label { "measure" select id="measure" {
-                        option value="latency" { "time" }
                         option value="instructions" { "instructions" }
+                        option value="latency" { "time" }
                     } }
                     label { "of the samples" select id="value" {
                         option value="low" { "the least" }
@@ -85,7 +85,10 @@ fn page(records: &[Record]) -> anyhow::Result<Markup> {
                 }
                 section id="changes" {
                     h2 { "The latest run against the one before" }
-                    p { "Click on a heading to sort, on a row to see its trend. " span id="count" {} }
+                    p {
+                        "Click on a heading to sort, on a row to see its trend. A time between the least and the ninth decile of the runs before is "
+                        "noise; instructions have none. " span id="count" {}
+                    }
                     div.tools { label { "find" input id="find" type="search" placeholder="train, opt, d=8 …"; } }
                     div.scroll { table {
                         thead { tr {
@@ -113,6 +116,22 @@ fn page(records: &[Record]) -> anyhow::Result<Markup> {
                     label { "work" select id="work" {} }
                     div id="peers" {}
                 }
+                section {
+                    h2 { "Training at every size" }
+                    p { "How many times laau's time goes into that of the fastest JAX, by size; in the same run." }
+                    label { "by" select id="axis" {
+                        option { "batch" }
+                        option { "width" }
+                        option { "N" }
+                    } }
+                    label { "against" select id="rival" {
+                        option value="f64" { "JAX in f64" }
+                        option value="f32" { "JAX in f32" }
+                        option value="two" { "JAX on two threads, ours on two" }
+                        option value="share" { "the peak of multiply-adds" }
+                    } }
+                    div id="grid" {}
+                }
                 div id="tip" hidden {}
                 script id="history" type="application/json" { (PreEscaped(data)) }
                 script { (PreEscaped(include_str!("page.js"))) }
@@ -125,7 +144,7 @@ fn page(records: &[Record]) -> anyhow::Result<Markup> {
 mod tests {
     use super::*;
     use crate::bench::history::{Figure, Measure};
-    use crate::peers::tests::comparison;
+    use crate::peers::tests::{comparison, timed};
 
     fn records() -> Vec<Record> {
         let mut first = Record::begin(Path::new("."), "full");
@@ -141,7 +160,7 @@ mod tests {
                 measure: Measure::Latency,
                 value: 1.1 * low,
                 low,
-                high: 1.5 * low,
+                high: 1.3 * low,
             });
         }
         first.figures.push(Figure {
@@ -155,14 +174,25 @@ mod tests {
         second.commit = "bbbbbbb".to_owned();
         second.figures[3].low *= 1.5;
         second.figures[1].low *= 0.5;
-        second.peers = Some(comparison());
+        second.figures[2].low *= 1.2;
+        let mut found = comparison();
+        for (batch, ours) in [(10, 10.0), (100, 80.0)] {
+            let work = format!("grid/N=20,batch={batch},width=10");
+            found.cases.push(timed("laau", &work, "fused engine", ours, 0.0));
+            found
+                .cases
+                .push(timed("jax", &work, "hand-written adjoint, sum", 5.0 * ours, 0.0));
+        }
+        second.peers = Some(found);
         vec![first, second]
     }
 
     const PROBE: &str = r##"
         const text = (selector) => [...document.querySelectorAll(selector)].map((e) => e.textContent);
         const set = (id, value, event) => { const e = document.getElementById(id); e.value = value; e.dispatchEvent(new Event(event, { bubbles: true })); };
-        const out = { first: text("#figures tr td.name"), changes: text("#figures td:nth-child(4)") };
+        const out = { instructionsFirst: document.getElementById("measure").value };
+        set("measure", "latency", "change");
+        Object.assign(out, { first: text("#figures tr td.name"), changes: text("#figures td:nth-child(4)") });
         document.querySelector("th[data-sort=id]").click();
         out.byName = text("#figures tr td.name");
         document.querySelector("th[data-sort=id]").click();
@@ -178,6 +208,7 @@ mod tests {
         out.layer = text("#peers svg text.strong");
         out.strict = text("#strict tbody tr td");
         out.missing = text("#peers p")[0];
+        out.grid = [text("#grid .legend span"), document.querySelectorAll("#grid circle").length];
         document.querySelector("#peers rect").dispatchEvent(new PointerEvent("pointermove", { bubbles: true, clientX: 5, clientY: 5 }));
         out.tip = [document.getElementById("tip").hidden, document.getElementById("tip").textContent];
         set("measure", "instructions", "change");
@@ -202,7 +233,10 @@ mod tests {
         assert_eq!(answer["error"], serde_json::Value::Null);
         assert_eq!(answer["first"][0], "train/fused/N=20,batch=10,width=10");
         assert_eq!(answer["changes"][0], "+50.0 % slower");
+        assert_eq!(answer["changes"][1], "+20.0 % noise");
         assert_eq!(answer["changes"][3], "-50.0 % faster");
+        assert_eq!(answer["instructionsFirst"], "instructions");
+        assert_eq!(answer["grid"], serde_json::json!([["N=20, width=10"], 2]));
         assert_eq!(answer["byName"][0], "opt/interior-point/d=4,M=2,N=100");
         assert_eq!(answer["byNameDown"][0], "train/fused/N=20,batch=10,width=10");
         assert_eq!(

@@ -27,7 +27,7 @@ function parse(id) {
 }
 
 /* ---- what is shown ---- */
-const state = { machine: "", measure: "latency", value: "low", find: "", sort: "change", down: true, chosen: null, curve: null };
+const state = { machine: "", measure: "instructions", value: "low", find: "", sort: "change", down: true, chosen: null, curve: null };
 const shown = () => runs.filter((run) => place(run) === state.machine);
 function series(id) {
   return shown().flatMap((run) => {
@@ -39,7 +39,10 @@ function rows() {
   const ids = new Set(shown().flatMap((run) => run.figures.filter((f) => f.measure === state.measure).map((f) => f.id)));
   return [...ids].filter((id) => id.toLowerCase().includes(state.find)).map((id) => {
     const points = series(id), last = points.at(-1), before = points.at(-2);
-    return { id, points, latest: last.value, previous: before?.value ?? NaN, change: before ? last.value / before.value - 1 : NaN, runs: points.length };
+    const before_all = points.slice(0, -1).map((p) => p.figure);
+    const is_noise = state.measure === "latency" && before_all.length > 0
+      && last.value >= Math.min(...before_all.map((f) => f.low)) && last.value <= Math.max(...before_all.map((f) => f.high));
+    return { id, points, is_noise, latest: last.value, previous: before?.value ?? NaN, change: before ? last.value / before.value - 1 : NaN, runs: points.length };
   });
 }
 
@@ -96,8 +99,8 @@ function table() {
   list.sort((a, b) => missing(a[key]) - missing(b[key]) || (a[key] < b[key] ? -1 : a[key] > b[key] ? 1 : 0) * (state.down ? -1 : 1) || (a.id < b.id ? -1 : 1));
   if (!list.some((row) => row.id === state.chosen)) state.chosen = list[0]?.id ?? null;
   $("figures").innerHTML = list.map((row) => {
-    const percent = 100 * row.change, kind = Math.abs(percent) < 1 ? "" : percent > 0 ? "slower" : "faster";
-    const word = state.measure === "latency" ? kind : { slower: "more", faster: "fewer" }[kind] ?? "";
+    const percent = 100 * row.change, kind = Math.abs(percent) < 1 || row.is_noise ? "" : percent > 0 ? "slower" : "faster";
+    const word = row.is_noise && Math.abs(percent) >= 1 ? "noise" : state.measure === "latency" ? kind : { slower: "more", faster: "fewer" }[kind] ?? "";
     const change = Number.isFinite(percent) ? `<span class="${kind}">${percent > 0 ? "+" : ""}${percent.toFixed(1)} % ${word}</span>` : "–";
     return `<tr data-id="${escape(row.id)}" tabindex="0"${row.id === state.chosen ? ' class="chosen"' : ""}><td class="name">${escape(row.id)}</td><td>${human(row.previous, state.measure)}</td><td>${human(row.latest, state.measure)}</td><td>${change}</td><td>${row.runs}</td><td>${spark(row.points)}</td></tr>`;
   }).join("");
@@ -148,7 +151,7 @@ function peers() {
   const compared = shown().filter((run) => run.peers);
   const run = compared.at(-1);
   if (!run) { $("peers").innerHTML = "<p>No comparison with peers was run on this machine.</p>"; return; }
-  const works = [...new Set(run.peers.cases.map((c) => c.work))].sort((a, b) => Object.keys(WORKS).indexOf(a) - Object.keys(WORKS).indexOf(b));
+  const works = [...new Set(run.peers.cases.map((c) => c.work))].filter((work) => WORKS[work]).sort((a, b) => Object.keys(WORKS).indexOf(a) - Object.keys(WORKS).indexOf(b));
   if (!works.includes($("work").value)) $("work").innerHTML = works.map((work) => `<option value="${escape(work)}">${escape(WORKS[work] ?? work)}</option>`).join("");
   const work = $("work").value, at = state.value === "low" ? "least" : "median";
   const cases = run.peers.cases.filter((c) => c.work === work).sort((a, b) => a[at] - b[at]);
@@ -171,17 +174,39 @@ function peers() {
   const missing = run.peers.failures.map((f) => `${f.peer} (${f.work}): ${f.reason}`).join("; ");
   $("peers").innerHTML = `${svg}</svg><p>${escape(`${run.commit}, ${when(run)}.`)} ${missing ? `Not measured: ${escape(missing)}.` : "Every peer was measured."}</p><div class="scroll"><table id="strict"><thead><tr><th>strict budgets, 20 steps</th><th>overspent</th><th>by at most</th><th>aborted</th></tr></thead><tbody>${kept}</tbody></table></div>`;
 }
-function draw() { table(); growth(); peers(); }
+function grid() {
+  const run = shown().filter((run) => run.peers?.cases.some((c) => c.work.startsWith("grid/"))).at(-1);
+  if (!run) { $("grid").innerHTML = "<p>Not measured on this machine.</p>"; return; }
+  const at = state.value === "low" ? "least" : "median", axis = $("axis").value, rival = $("rival").value;
+  const core = run.peers.cases.find((c) => c.work === "peak"), works = new Map(), lines = new Map();
+  for (const c of run.peers.cases) if (c.work.startsWith("grid/")) works.set(c.work, [...works.get(c.work) ?? [], c]);
+  for (const [work, cases] of works) {
+    const { sizes } = parse(work), on_two = (c) => c.variant.endsWith("2 threads");
+    const fastest = (is) => Math.min(...cases.filter(is).map((c) => c[at]));
+    const ours = fastest((c) => c.peer === "laau" && on_two(c) === (rival === "two"));
+    const theirs = fastest((c) => c.peer === "jax" && (rival === "two" ? on_two(c) : !on_two(c) && c.precision === rival));
+    const operations = 2 * (sizes.N - 1) * sizes.batch * (3 * sizes.width ** 2 + 10 * sizes.width);
+    const y = rival === "share" ? (core ? operations / ours * core.least / 1e3 : NaN) : theirs / ours;
+    if (!Number.isFinite(y)) continue;
+    const rest = Object.entries(sizes).filter(([key]) => key !== axis).map(([key, value]) => `${key}=${value}`).join(", ");
+    if (!lines.has(rest)) lines.set(rest, []);
+    lines.get(rest).push({ x: sizes[axis], y, tip: `${work.slice(5)}: ${y.toFixed(2)}${rival === "share" ? " of the peak" : "×"}\n${digits(ours)} µs, ${run.commit}` });
+  }
+  chart($("grid"), [...lines].map(([label, points]) => ({ label, points })), { logX: true, logY: rival !== "share", xName: `${axis} (logarithmic)`, xText: (v) => v.toLocaleString("en"), yText: (v) => rival === "share" ? v.toFixed(2) : `${v}×` });
+}
+function draw() { table(); growth(); peers(); grid(); }
 
 /* ---- controls ---- */
 const machines = [...new Set(runs.map(place))];
 state.machine = runs.length ? place(runs.at(-1)) : "";
+if (!shown().some((run) => run.figures.some((f) => f.measure === "instructions"))) state.measure = $("measure").value = "latency";
 $("machine").innerHTML = machines.map((name) => `<option${name === state.machine ? " selected" : ""}>${escape(name)}</option>`).join("");
 $("about").textContent = runs.length ? `${runs.length} runs, the last of commit ${runs.at(-1).commit} on ${when(runs.at(-1))} UTC.` : "No run yet: cargo xtask bench.";
 for (const id of ["machine", "measure", "value"]) $(id).addEventListener("change", (event) => { state[id] = event.target.value; draw(); });
 $("find").addEventListener("input", (event) => { state.find = event.target.value.toLowerCase(); table(); });
 $("curve").addEventListener("change", (event) => { state.curve = event.target.value; growth(); });
 $("work").addEventListener("change", peers);
+for (const id of ["axis", "rival"]) $(id).addEventListener("change", grid);
 for (const th of document.querySelectorAll("#changes th[data-sort]")) th.addEventListener("click", () => {
   state.down = state.sort === th.dataset.sort ? !state.down : th.dataset.sort !== "id";
   state.sort = th.dataset.sort;

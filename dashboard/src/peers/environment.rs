@@ -1,5 +1,6 @@
 //! A Python environment with the peers that install.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -28,8 +29,13 @@ pub(super) struct Environment {
 }
 
 impl Environment {
-    /// Makes the environment below a folder, or takes the one that is there, and installs what is missing.
-    pub(super) fn prepare(folder: &Path, requirements: &Path) -> anyhow::Result<Self> {
+    /// Makes the environment below a folder, or takes the one that is there, and installs what is missing of what the wanted peers
+    /// need.
+    pub(super) fn prepare(
+        folder: &Path,
+        requirements: &Path,
+        wanted: &BTreeSet<&str>,
+    ) -> anyhow::Result<Self> {
         std::fs::create_dir_all(folder)?;
         let mut environment = Self {
             folder: folder.join("venv"),
@@ -45,7 +51,8 @@ impl Environment {
         }
         let text = std::fs::read_to_string(requirements)
             .with_context(|| format!("cannot read {}", requirements.display()))?;
-        for group in GROUPS {
+        let is_wanted = |group: &[&str]| group == GROUPS[0] || group.iter().any(|name| wanted.contains(name));
+        for group in GROUPS.iter().filter(|group| is_wanted(group)) {
             let pinned: Vec<&str> = group.iter().filter_map(|name| pin(&text, name)).collect();
             if let Err(reason) = environment.install(&pinned) {
                 println!("{} did not install: {reason}", group.join(", "));

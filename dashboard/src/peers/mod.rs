@@ -1,6 +1,7 @@
 //! The same work with the tools that people would use instead, measured in turns with ours.
 
 mod environment;
+mod grid;
 mod judge;
 mod page;
 mod targets;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use self::environment::Environment;
 use self::worker::{Announced, Worker};
+use crate::bench::history::Record;
 use crate::bench::{build, quantile};
 
 pub(crate) use self::page::write_page;
@@ -23,16 +25,31 @@ pub(crate) use self::targets::tests;
 /// How long a case runs at its turn, in seconds.
 const TURN: f64 = 0.3;
 
-/// Python workers: file, further argument, and the peers that it stands for.
-const WORKERS: &[(&str, Option<&str>, &[&str])] = &[
-    ("train_jax.py", Some("f64"), &["jax"]),
-    ("train_jax.py", Some("f32"), &["jax"]),
-    ("train_torch.py", None, &["torch"]),
-    ("layer_jax.py", None, &["jax", "jaxopt"]),
-    ("layer_cvxpylayers.py", None, &["cvxpylayers"]),
-    ("layer_moreau.py", None, &["moreau"]),
-    ("solve.py", None, &["clarabel", "cvxpy", "scipy", "moreau"]),
-    ("strict.py", None, &["cvxpy"]),
+/// How often a case of the grid is measured, at most: there are hundreds.
+const GRID_ROUNDS: usize = 3;
+
+/// Some words.
+type Words = &'static [&'static str];
+
+/// Python workers: file, further arguments, the peers that it stands for, and how the works begin that it does.
+const WORKERS: &[(&str, Words, Words, Words)] = &[
+    ("train_jax.py", &["f64"], &["jax"], &["train", "decision"]),
+    ("train_jax.py", &["f32"], &["jax"], &["train"]),
+    ("grid_jax.py", &["f64", "1"], &["jax"], &[grid::GRID]),
+    ("grid_jax.py", &["f32", "1"], &["jax"], &[grid::GRID]),
+    ("grid_jax.py", &["f64", "2"], &["jax"], &[grid::GRID]),
+    ("grid_jax.py", &["f32", "2"], &["jax"], &[grid::GRID]),
+    ("train_torch.py", &[], &["torch"], &["train", "decision"]),
+    ("layer_jax.py", &[], &["jax", "jaxopt"], &["layer"]),
+    ("layer_cvxpylayers.py", &[], &["cvxpylayers"], &["layer"]),
+    ("layer_moreau.py", &[], &["moreau"], &["layer"]),
+    (
+        "solve.py",
+        &[],
+        &["clarabel", "cvxpy", "scipy", "moreau"],
+        &["solve"],
+    ),
+    ("strict.py", &[], &["cvxpy"], &["strict"]),
 ];
 
 /// Everything that a comparison found.
@@ -123,11 +140,52 @@ pub(crate) struct Failure {
     pub(crate) reason: String,
 }
 
-/// Installs, draws the instances, starts every worker, measures in turns.
-pub(crate) fn compare(root: &Path, target: &Path, rounds: usize) -> anyhow::Result<Comparison> {
+impl Comparison {
+    /// What the last run of each work found, of runs on the machine of the last one.
+    pub(crate) fn latest(history: &[Record]) -> Option<(&Record, Self)> {
+        let mut compared = history.iter().rev().filter(|record| record.peers.is_some());
+        let last = compared.next()?;
+        let mut found = last.peers.clone()?;
+        for record in compared.filter(|record| record.machine == last.machine) {
+            let Some(older) = &record.peers else { continue };
+            let works: BTreeSet<String> = found.cases.iter().map(|case| case.case.work.clone()).collect();
+            let others = older.cases.iter().filter(|case| !works.contains(&case.case.work));
+            found.cases.extend(others.cloned());
+            if found.strict.is_empty() {
+                found.strict.clone_from(&older.strict);
+            }
+            for (name, version) in &older.versions {
+                found
+                    .versions
+                    .entry(name.clone())
+                    .or_insert_with(|| version.clone());
+            }
+        }
+        Some((last, found))
+    }
+}
+
+/// Installs, draws the instances, starts every worker, measures in turns. Of all works those that begin with one of these words; with
+/// no word all.
+pub(crate) fn compare(
+    root: &Path,
+    target: &Path,
+    rounds: usize,
+    words: &[String],
+) -> anyhow::Result<Comparison> {
+    let is_wanted = |work: &str| words.is_empty() || words.iter().any(|word| work.starts_with(word.as_str()));
+    let chosen: Vec<_> = WORKERS
+        .iter()
+        .filter(|(.., works)| works.iter().any(|work| is_wanted(work)))
+        .collect();
     let folder = target.join("peers");
     let scripts = root.join("benches").join("peers");
-    let environment = Environment::prepare(&folder, &scripts.join("requirements.txt"))?;
+    let wanted: BTreeSet<&str> = chosen
+        .iter()
+        .flat_map(|(_, _, peers, _)| *peers)
+        .copied()
+        .collect();
+    let environment = Environment::prepare(&folder, &scripts.join("requirements.txt"), &wanted)?;
     let data = folder.join("data");
     environment
         .run(&scripts.join("instances.py"), &[&data])
@@ -143,10 +201,14 @@ pub(crate) fn compare(root: &Path, target: &Path, rounds: usize) -> anyhow::Resu
     let mut command = std::process::Command::new(ours);
     command.arg(&data);
     let mut commands = vec![("laau".to_owned(), command, &["laau"][..])];
-    for (script, argument, peers) in WORKERS {
+    for (script, arguments, peers, _) in chosen {
         let mut command = environment.python(&scripts.join(script));
-        command.arg(&data).args(argument);
-        commands.push(((*script).to_owned(), command, peers));
+        command.arg(&data).args(*arguments);
+        commands.push((
+            format!("{script} {}", arguments.join(" ")).trim().to_owned(),
+            command,
+            peers,
+        ));
     }
     for (name, command, peers) in commands {
         println!("starting {name}");
@@ -158,8 +220,11 @@ pub(crate) fn compare(root: &Path, target: &Path, rounds: usize) -> anyhow::Resu
                     failed,
                     versions,
                 } = announced;
-                cases.extend(found.into_iter().map(|case| (workers.len(), case)));
-                comparison.strict.extend(strict.iter().map(judge::judge));
+                let found = found.into_iter().filter(|case| is_wanted(&case.work));
+                cases.extend(found.map(|case| (workers.len(), case)));
+                if is_wanted("strict") {
+                    comparison.strict.extend(strict.iter().map(judge::judge));
+                }
                 comparison.failures.extend(failed);
                 comparison.versions.extend(versions);
                 workers.push(worker);
@@ -176,6 +241,11 @@ pub(crate) fn compare(root: &Path, target: &Path, rounds: usize) -> anyhow::Resu
     let works: BTreeSet<String> = cases.iter().map(|(_, case)| case.work.clone()).collect();
     for work in works {
         let chosen: Vec<&(usize, Case)> = cases.iter().filter(|(_, case)| case.work == work).collect();
+        let rounds = if work.starts_with(grid::GRID) {
+            rounds.min(GRID_ROUNDS)
+        } else {
+            rounds
+        };
         println!("{work}: {} cases, {rounds} rounds", chosen.len());
         let mut samples = vec![Vec::new(); chosen.len()];
         for _ in 0..rounds {

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::Context;
 
+use super::grid;
 use super::targets::{ours, targets};
 use super::{Comparison, Timed};
 use crate::bench::growth::{self, curve};
@@ -60,18 +61,15 @@ const STEP: f64 = 10.0;
 
 /// Writes the page from the last comparison and the last full run of a history.
 pub(crate) fn write_page(history: &[Record], root: &Path) -> anyhow::Result<()> {
-    let (record, comparison) = history
-        .iter()
-        .rev()
-        .find_map(|record| Some((record, record.peers.as_ref()?)))
+    let (record, comparison) = Comparison::latest(history)
         .context("no comparison with peers in the history: run cargo xtask bench --peers")?;
     let full = history.iter().rev().find(|record| record.set == "full");
     let notes = std::fs::read_to_string(root.join("benches/peers/notes.md")).unwrap_or_default();
     let path = root.join("docs/benchmarks.md");
-    std::fs::write(&path, page(record, comparison, full, &notes)?)
+    std::fs::write(&path, page(record, &comparison, full, &notes)?)
         .with_context(|| format!("cannot write {}", path.display()))?;
     println!("{}", path.display());
-    for target in targets(comparison) {
+    for target in targets(&comparison) {
         println!(
             "{:>12}  {} (found {})",
             verdict(target.met),
@@ -99,6 +97,9 @@ fn page(
     )?;
     for (work, title, unit) in WORKS {
         ratios(&mut out, comparison, work, title, unit)?;
+        if *work == "train" {
+            grid::table(&mut out, comparison)?;
+        }
     }
     strictness(&mut out, comparison)?;
 
@@ -140,7 +141,10 @@ fn page(
             full.commit
         )?;
     }
-    writeln!(out, "All on one thread, except for rollouts by threads.\n")?;
+    writeln!(
+        out,
+        "All on one thread, except for rollouts by threads and where it says so.\n"
+    )?;
     writeln!(out, "| package | version |\n|---|---|")?;
     for (name, version) in &comparison.versions {
         writeln!(out, "| {name} | {version} |")?;
@@ -316,7 +320,7 @@ fn verdict(met: Option<bool>) -> &'static str {
     }
 }
 
-fn times(ratio: f64) -> String {
+pub(super) fn times(ratio: f64) -> String {
     if ratio < 10.0 {
         format!("{ratio:.1}×")
     } else {
@@ -325,7 +329,7 @@ fn times(ratio: f64) -> String {
 }
 
 /// Three digits.
-fn short(value: f64) -> String {
+pub(super) fn short(value: f64) -> String {
     match value {
         v if v < 10.0 => format!("{v:.2}"),
         v if v < 100.0 => format!("{v:.1}"),

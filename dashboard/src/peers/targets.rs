@@ -1,6 +1,6 @@
 //! The targets, decided by what was measured.
 
-use super::{Comparison, Timed};
+use super::{Comparison, Timed, grid};
 
 /// A target, what was found, and whether that is enough.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,7 +15,7 @@ pub(super) struct Target {
 /// All targets, in the order of the page.
 pub(super) fn targets(found: &Comparison) -> Vec<Target> {
     let hand = |case: &Timed| case.case.peer == "jax" && case.case.precision == "f64";
-    vec![
+    let mut targets = vec![
         ratio(
             "training, against the fastest JAX in f64",
             5.0,
@@ -53,7 +53,9 @@ pub(super) fn targets(found: &Comparison) -> Vec<Target> {
             strict.overspent
         }),
         count(found, "strict budgets: episodes aborted", |strict| strict.aborted),
-    ]
+    ];
+    targets.extend(grid::targets(found));
+    targets
 }
 
 fn default_of_cvxpylayers(case: &Timed) -> bool {

@@ -1,7 +1,7 @@
 //! The instances that `benches/peers/instances.py` draws.
 
 use std::error::Error;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use laau_core::Episodes;
 use laau_core::problems::LogUtility;
@@ -16,8 +16,9 @@ pub(crate) struct Instances {
     pub(crate) several: LayerInstances,
     pub(crate) strict: StrictInstances,
     train: TrainingSizes,
+    pub(crate) grid: GridSizes,
     #[serde(skip)]
-    training: Vec<f64>,
+    folder: PathBuf,
 }
 
 /// A batch of the layer, with solutions and gradients.
@@ -55,16 +56,20 @@ struct TrainingSizes {
     batch: usize,
 }
 
+/// The sizes at which training is compared: all with all.
+#[derive(Deserialize)]
+pub(crate) struct GridSizes {
+    episodes: usize,
+    pub(crate) steps: Vec<usize>,
+    pub(crate) batches: Vec<usize>,
+    pub(crate) widths: Vec<usize>,
+}
+
 impl Instances {
     /// Reads a folder.
     pub(crate) fn read(folder: &Path) -> Result<Self, Box<dyn Error>> {
         let mut instances: Self = serde_json::from_slice(&std::fs::read(folder.join("instances.json"))?)?;
-        instances.training = std::fs::read(folder.join("training.f64"))?
-            .as_chunks::<8>()
-            .0
-            .iter()
-            .map(|bytes| f64::from_le_bytes(*bytes))
-            .collect();
+        folder.clone_into(&mut instances.folder);
         Ok(instances)
     }
 
@@ -75,12 +80,22 @@ impl Instances {
             steps,
             batch,
         } = self.train;
-        let (contexts, budgets) = self
-            .training
+        Ok((self.episodes("training.f64", episodes, steps)?, batch))
+    }
+
+    /// The training set of the grid, of so many steps.
+    pub(crate) fn of_grid(&self, steps: usize) -> Result<Episodes, Box<dyn Error>> {
+        self.episodes(&format!("grid-{steps}.f64"), self.grid.episodes, steps)
+    }
+
+    fn episodes(&self, file: &str, episodes: usize, steps: usize) -> Result<Episodes, Box<dyn Error>> {
+        let bytes = std::fs::read(self.folder.join(file))?;
+        let (numbers, _) = bytes.as_chunks::<8>();
+        let numbers: Vec<f64> = numbers.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect();
+        let (contexts, budgets) = numbers
             .split_at_checked(episodes * steps)
             .ok_or("too few numbers")?;
-        let set = Episodes::new(steps, 1, 1, contexts.to_vec(), budgets.to_vec())?;
-        Ok((set, batch))
+        Ok(Episodes::new(steps, 1, 1, contexts.to_vec(), budgets.to_vec())?)
     }
 }
 

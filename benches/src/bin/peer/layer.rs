@@ -63,7 +63,7 @@ fn both(
         .max(error(&gradients.contexts, &of.by_context));
     facts.insert("error_gradient".to_owned(), worst.into());
     Ok(Case {
-        work,
+        work: work.to_owned(),
         variant,
         units: batch.rows,
         facts,
@@ -85,7 +85,7 @@ fn one_at_a_time(mut layer: InteriorPoint, of: &LayerInstances) -> Result<Case, 
     let facts = facts_of_solutions(&layer, &solutions, of);
     let dimensions = layer.problem().dimensions();
     Ok(Case {
-        work: "solve-8x3",
+        work: "solve-8x3".to_owned(),
         variant: "interior point",
         units: batch.rows,
         facts,

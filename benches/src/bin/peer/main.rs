@@ -22,12 +22,12 @@ const MOST_SAMPLES: usize = 5000;
 
 /// Something that can be measured: `run` does `units` units of work.
 struct Case {
-    work: &'static str,
+    work: String,
     variant: &'static str,
     units: usize,
     /// What else is known about it: errors, violations, utilities.
     facts: serde_json::Map<String, serde_json::Value>,
-    run: Box<dyn FnMut()>,
+    run: Box<dyn FnMut() + Send>,
 }
 
 #[derive(Deserialize)]
@@ -40,6 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let folder: PathBuf = std::env::args().nth(1).ok_or("expected a folder")?.into();
     let instances = Instances::read(&folder)?;
     let mut cases = training::cases(&instances)?;
+    cases.extend(training::grid(&instances)?);
     cases.extend(layer::cases(&instances)?);
     for (id, case) in cases.iter_mut().enumerate() {
         (case.run)();
@@ -47,7 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         told.insert("id".to_owned(), id.into());
         for (key, value) in [
             ("peer", "laau"),
-            ("work", case.work),
+            ("work", &*case.work),
             ("variant", case.variant),
             ("precision", "f64"),
         ] {

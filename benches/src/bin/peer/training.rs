@@ -2,8 +2,9 @@
 
 use std::error::Error;
 use std::hint::black_box;
+use std::sync::Arc;
 
-use laau_benches::{paper_model, play};
+use laau_benches::{minibatch_model, paper_model, peak_operations, play};
 use laau_core::problems::WeightedFairness;
 use laau_core::{Differentiate, Episodes, Rollout, Unrolled, rollout_all};
 use laau_kkt::FairnessLayer;
@@ -12,6 +13,7 @@ use laau_net::{Engine, FusedEngine, Model, Optimiser, OptimiserState};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
+use rayon::ThreadPoolBuilder;
 
 use crate::Case;
 use crate::instances::Instances;
@@ -31,7 +33,7 @@ pub(crate) fn cases(instances: &Instances) -> Result<Vec<Case>, Box<dyn Error>> 
         let policy = Unrolled::new("laau", model.clone(), layer())?;
         let (problem, set) = (WeightedFairness::paper(), set.clone());
         Case {
-            work: "decision",
+            work: "decision".to_owned(),
             variant: "policy in service, exact ledger included",
             units: set.horizon(),
             facts: serde_json::Map::new(),
@@ -46,20 +48,66 @@ pub(crate) fn cases(instances: &Instances) -> Result<Vec<Case>, Box<dyn Error>> 
     facts.insert("utility".to_owned(), utility(&fused.model, &set)?.into());
     let candle = Run::new(Box::new(candle), model, set, batch);
     Ok(vec![
-        case("fused engine", fused, facts, TOGETHER),
-        case("candle engine", candle, serde_json::Map::new(), 2),
+        case("train".to_owned(), "fused engine", fused, facts, TOGETHER),
+        case(
+            "train".to_owned(),
+            "candle engine",
+            candle,
+            serde_json::Map::new(),
+            2,
+        ),
         decision,
     ])
 }
 
+/// The same at every size of the grid, on one thread and on two; and what one core could do at best.
+pub(crate) fn grid(instances: &Instances) -> Result<Vec<Case>, Box<dyn Error>> {
+    let pools = [1, 2].map(|threads| ThreadPoolBuilder::new().num_threads(threads).build());
+    let [one, two] = pools;
+    let pools = [("fused engine", one?), ("fused engine, 2 threads", two?)]
+        .map(|(name, pool)| (name, Arc::new(pool)));
+    let rounds = 20_000;
+    let operations = peak_operations(rounds);
+    let mut cases = vec![Case {
+        work: "peak".to_owned(),
+        variant: "multiply-adds on registers, a thousand operations",
+        units: usize::try_from(operations / 1_000)?,
+        facts: serde_json::Map::new(),
+        run: Box::new(move || {
+            black_box(peak_operations(black_box(rounds)));
+        }),
+    }];
+    let sizes = &instances.grid;
+    for &steps in &sizes.steps {
+        let set = instances.of_grid(steps)?;
+        for &batch in &sizes.batches {
+            for &width in &sizes.widths {
+                let model = minibatch_model(&mut layer(), &set, width);
+                let together = (40_000_000 / (steps * batch * width * (width + 10))).clamp(1, TOGETHER);
+                for (variant, pool) in &pools {
+                    let engine = FusedEngine::new(layer().fork(), &model.spec, batch)?;
+                    let run = Run::new(Box::new(engine), model.clone(), set.clone(), batch);
+                    let work = format!("grid/N={steps},batch={batch},width={width}");
+                    let mut case = case(work, variant, run, serde_json::Map::new(), together);
+                    let (pool, mut inner) = (Arc::clone(pool), case.run);
+                    case.run = Box::new(move || pool.install(&mut inner));
+                    cases.push(case);
+                }
+            }
+        }
+    }
+    Ok(cases)
+}
+
 fn case(
+    work: String,
     variant: &'static str,
     mut run: Run,
     facts: serde_json::Map<String, serde_json::Value>,
     together: usize,
 ) -> Case {
     Case {
-        work: "train",
+        work,
         variant,
         units: together,
         facts,

@@ -29,9 +29,9 @@ pub(super) struct ClosedSteps {
 }
 
 impl ClosedSteps {
-    pub(super) fn new(context: usize, horizon: usize, batch: usize, lanes: usize) -> Self {
+    pub(super) fn new(context: usize, horizon: usize, (batch, whole): (usize, usize), lanes: usize) -> Self {
         let mut weights = Aligned::zeros(lanes);
-        weights[..batch].fill(1.0 / (batch * horizon) as f64);
+        weights[..batch].fill(1.0 / (whole * horizon) as f64);
         Self {
             batch,
             lanes,

@@ -32,7 +32,12 @@ pub(super) struct GeneralSteps {
 }
 
 impl GeneralSteps {
-    pub(super) fn new(dimensions: Dimensions, horizon: usize, batch: usize, width: usize) -> Self {
+    pub(super) fn new(
+        dimensions: Dimensions,
+        horizon: usize,
+        (batch, whole): (usize, usize),
+        width: usize,
+    ) -> Self {
         let Dimensions {
             actions: d,
             budgets: m,
@@ -43,7 +48,7 @@ impl GeneralSteps {
             width,
             budgets: m,
             context,
-            weight: 1.0 / (batch * horizon) as f64,
+            weight: 1.0 / (whole * horizon) as f64,
             multipliers: vec![0.0; horizon * batch * m],
             available: vec![0.0; horizon * batch * m],
             solutions: (0..horizon).map(|_| Solutions::new(dimensions, batch)).collect(),

@@ -233,12 +233,13 @@ impl<S: Simd, const B: usize> Rows<'_, S, B> {
     }
 }
 
-/// `matrix[i][j] = Σ x[i] · y[j]` over all steps and lanes, and `bias[j] = Σ y[j]`: the gradients of a layer.
+/// `matrix[i][j] = Σ x[i] · y[j]` over all steps and lanes, and `bias[j] = Σ y[j]`: the gradients of a layer; or, with `ADD`, what
+/// these steps add to them.
 ///
 /// A tile has about ten sums, so that none waits for the last: several rows by five columns, one row by ten, or more rows by
 /// the columns that are left.
 #[inline(always)]
-pub(super) fn contraction<S: Simd, const B: usize>(
+pub(super) fn contraction<S: Simd, const B: usize, const ADD: bool>(
     simd: S,
     x: &Rows<'_, S, B>,
     y: &Rows<'_, S, B>,
@@ -247,7 +248,7 @@ pub(super) fn contraction<S: Simd, const B: usize>(
 ) {
     let outputs = bias.len();
     let inputs = matrix.len() / outputs;
-    let mut sums = Sums {
+    let mut sums = Sums::<_, B, ADD> {
         simd,
         x,
         y,
@@ -288,20 +289,20 @@ pub(super) fn contraction<S: Simd, const B: usize>(
     }
     let mut j = 0;
     while j + 10 <= outputs {
-        totals::<S, B, 10>(simd, y, j, bias);
+        totals::<S, B, 10, ADD>(simd, y, j, bias);
         j += 10;
     }
     while j + 2 <= outputs {
-        totals::<S, B, 2>(simd, y, j, bias);
+        totals::<S, B, 2, ADD>(simd, y, j, bias);
         j += 2;
     }
     if j < outputs {
-        totals::<S, B, 1>(simd, y, j, bias);
+        totals::<S, B, 1, ADD>(simd, y, j, bias);
     }
 }
 
 /// The sums of a contraction.
-struct Sums<'a, S: Simd, const B: usize> {
+struct Sums<'a, S: Simd, const B: usize, const ADD: bool> {
     simd: S,
     x: &'a Rows<'a, S, B>,
     y: &'a Rows<'a, S, B>,
@@ -310,7 +311,7 @@ struct Sums<'a, S: Simd, const B: usize> {
     matrix: &'a mut [f64],
 }
 
-impl<S: Simd, const B: usize> Sums<'_, S, B> {
+impl<S: Simd, const B: usize, const ADD: bool> Sums<'_, S, B, ADD> {
     /// Fills `J` columns of the matrix from column `j` on, `I` rows at a time.
     #[inline(always)]
     fn add_columns<const I: usize, const J: usize>(&mut self, j: usize) {
@@ -346,7 +347,7 @@ impl<S: Simd, const B: usize> Sums<'_, S, B> {
         for a in 0..I {
             let out = &mut self.matrix[(i + a) * self.outputs + j..][..J];
             for b in 0..J {
-                out[b] = simd.reduce_sum_f64s(sums[a][b]);
+                put::<ADD>(&mut out[b], simd.reduce_sum_f64s(sums[a][b]));
             }
         }
     }
@@ -354,7 +355,12 @@ impl<S: Simd, const B: usize> Sums<'_, S, B> {
 
 /// Fills `J` entries of the bias, from `j` on.
 #[inline(always)]
-fn totals<S: Simd, const B: usize, const J: usize>(simd: S, y: &Rows<'_, S, B>, j: usize, bias: &mut [f64]) {
+fn totals<S: Simd, const B: usize, const J: usize, const ADD: bool>(
+    simd: S,
+    y: &Rows<'_, S, B>,
+    j: usize,
+    bias: &mut [f64],
+) {
     let mut sums = [simd.splat_f64s(0.0); J];
     for y in y.from(j) {
         let y = &y[..J];
@@ -365,6 +371,15 @@ fn totals<S: Simd, const B: usize, const J: usize>(simd: S, y: &Rows<'_, S, B>, 
         }
     }
     for b in 0..J {
-        bias[j + b] = simd.reduce_sum_f64s(sums[b]);
+        put::<ADD>(&mut bias[j + b], simd.reduce_sum_f64s(sums[b]));
+    }
+}
+
+#[inline(always)]
+fn put<const ADD: bool>(place: &mut f64, value: f64) {
+    if ADD {
+        *place += value;
+    } else {
+        *place = value;
     }
 }

@@ -6,6 +6,8 @@ mod general;
 mod guarded;
 mod inputs;
 mod kernel;
+mod panel;
+mod parts;
 mod pass;
 mod workspace;
 
@@ -16,25 +18,29 @@ use pulp::{Arch, Simd, WithSimd};
 
 use crate::engine::{BatchResult, Engine, check_sizes};
 use crate::error::Error;
-use crate::guarded::GuardedLayer;
 use crate::model::Model;
 use crate::spec::{ModelSpec, Network};
 
-use pass::Pass;
-use workspace::Workspace;
+use parts::{Group, Minibatch, Parts, Worker};
 
 /// The engine for MLP and linear models: no graph, and no allocation once a batch size has been seen.
 ///
 /// The best instruction set is chosen when the engine is made; on processors with the same one, the same inputs give
-/// the same bytes.
+/// the same bytes. A large minibatch is played in parts whose tables stay in a cache, on several threads of the current
+/// rayon pool where that pays; the parts and the order of their sums depend on sizes alone, so that the number of threads changes
+/// no byte.
 pub struct FusedEngine {
-    solver: Box<dyn Differentiate>,
-    guard: Option<GuardedLayer>,
     spec: ModelSpec,
     parameters: usize,
     arch: Arch,
     vector: usize,
-    workspace: Workspace,
+    /// One for each thread that has been needed, at least one.
+    workers: Vec<Worker>,
+    /// How the last minibatch was divided.
+    parts: Parts,
+    /// The sums of a minibatch that has several parts.
+    groups: Vec<Group>,
+    most_threads: usize,
 }
 
 impl FusedEngine {
@@ -59,16 +65,29 @@ impl FusedEngine {
         }
         let arch = Arch::new();
         let vector = arch.dispatch(VectorLength);
-        let workspace = Workspace::new(&*solver, spec, spec.horizon, batch_size, vector);
         Ok(Self {
-            solver,
-            guard: None,
             spec: spec.clone(),
             parameters: spec.parameter_len(),
             arch,
             vector,
-            workspace,
+            parts: Parts::new(
+                spec,
+                solver.closed_form().is_some(),
+                spec.horizon,
+                batch_size,
+                vector,
+            ),
+            workers: vec![Worker::new(solver)],
+            groups: Vec::new(),
+            most_threads: usize::MAX,
         })
+    }
+
+    /// Plays every minibatch on the thread that asks for it. Its results are the same.
+    #[must_use]
+    pub fn on_one_thread(mut self) -> Self {
+        self.most_threads = 1;
+        self
     }
 
     fn check(
@@ -93,6 +112,31 @@ impl FusedEngine {
             gradient,
         )
     }
+
+    /// Plays a minibatch of several parts.
+    fn in_parts(&mut self, minibatch: Minibatch<'_>, gradient: &mut [f64]) -> Result<BatchResult, Error> {
+        let parts = self.parts;
+        let groups = parts.groups();
+        self.groups.resize_with(groups, || Group::new(self.parameters));
+        let threads = parts.threads(self.most_threads.min(rayon::current_num_threads()));
+        while self.workers.len() < threads {
+            self.workers.push(self.workers[0].fork());
+        }
+        parts::play_all(
+            &mut self.workers[..threads],
+            &mut self.groups,
+            minibatch,
+            &parts,
+            0,
+        );
+        gradient.fill(0.0);
+        let mut result = parts::nothing();
+        for group in &mut self.groups {
+            let of_group = std::mem::replace(&mut group.result, Ok(parts::nothing()))?;
+            parts::add(&mut result, gradient, &of_group, &group.gradient);
+        }
+        Ok(result)
+    }
 }
 
 impl Engine for FusedEngine {
@@ -104,32 +148,37 @@ impl Engine for FusedEngine {
         gradient: &mut [f64],
     ) -> Result<BatchResult, Error> {
         self.check(model, episodes, batch, gradient)?;
-        if let Some(guard) = &mut self.guard {
-            guard.shadow().check(episodes)?;
-            guard.begin(batch);
+        if let Some(shadow) = self.workers[0].shadow() {
+            shadow.check(episodes)?;
         }
-        if !self.workspace.fits(episodes.horizon(), batch.len()) {
-            self.workspace = Workspace::new(
-                &*self.solver,
+        let minibatch = Minibatch {
+            arch: self.arch,
+            vector: self.vector,
+            model,
+            episodes,
+            batch,
+        };
+        if !self.parts.are_of(episodes.horizon(), batch.len()) {
+            let is_formula = self.workers[0].has_formula();
+            self.parts = Parts::new(
                 &self.spec,
+                is_formula,
                 episodes.horizon(),
                 batch.len(),
                 self.vector,
             );
         }
-        self.arch.dispatch(Pass {
-            solver: &mut *self.solver,
-            guard: self.guard.as_mut(),
-            model,
-            episodes,
-            batch,
-            workspace: &mut self.workspace,
-            gradient,
-        })
+        if self.parts.count() == 1 {
+            self.workers[0].play(minibatch, 0..batch.len(), gradient)
+        } else {
+            self.in_parts(minibatch, gradient)
+        }
     }
 
     fn guard(&mut self, shadow: Arc<Shadow>) -> Result<(), Error> {
-        self.guard = Some(GuardedLayer::new(self.solver.clone(), shadow));
+        for worker in &mut self.workers {
+            worker.guard(Arc::clone(&shadow));
+        }
         Ok(())
     }
 }

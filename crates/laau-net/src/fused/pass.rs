@@ -12,11 +12,14 @@
 //!
 //! The weights' gradients are contracted after the recursion, over all steps and lanes at once.
 
+use std::ops::Range;
+
 use laau_core::{Differentiate, Dimensions, Episodes, GradientCounts};
 use pulp::{Simd, WithSimd};
 
 use super::general::LayerMut;
 use super::kernel::{Row, Rows, column, contraction, pack, product, rows, rows_mut};
+use super::panel::{Blocks, panel, transpose, untile};
 use super::workspace::{Layer, Step, Workspace};
 use crate::engine::BatchResult;
 use crate::error::Error;
@@ -63,8 +66,18 @@ impl Pass<'_> {
             steps.guard(guard.shadow(), self.batch);
         }
         self.forward::<S, B>(simd, &mut result)?;
+        if self.workspace.panel.is_wide {
+            self.gradient.fill(0.0);
+            for layer in &mut self.workspace.layers {
+                layer.sums.fill(0.0);
+            }
+        }
         self.backward::<S, B>(simd, &mut result)?;
-        self.contract::<S, B>(simd);
+        if self.workspace.panel.is_wide {
+            self.collect::<S>();
+        } else {
+            self.contract::<S, B>(simd);
+        }
         Ok(result)
     }
 
@@ -169,10 +182,7 @@ impl Pass<'_> {
         let dimensions = self.model.spec.dimensions;
         let m = dimensions.budgets;
         let work = &mut *self.workspace;
-        let network = Network::new(self.model, &work.layers, &work.inputs.normalisation);
         let lanes = work.blocks * work.width;
-        let tape = rows::<S, B>(&work.tape);
-        let deltas = rows_mut::<S, B>(&mut work.deltas);
         let exchange = &mut work.exchange;
         // What the forward pass left in the padding must not reach the weights.
         exchange.multipliers.fill(0.0);
@@ -190,6 +200,10 @@ impl Pass<'_> {
             if index + 1 == work.horizon {
                 continue;
             }
+            let network = Network::new(self.model, &work.layers, &work.inputs.normalisation);
+            let tape = rows::<S, B>(&work.tape);
+            let deltas = rows_mut::<S, B>(&mut work.deltas);
+            let slot = index % work.panel.steps;
             let mut gradients = rows::<S, B>(&exchange.multipliers);
             let mut prices = rows_mut::<S, B>(&mut exchange.prices);
             for block in 0..work.blocks {
@@ -201,9 +215,22 @@ impl Pass<'_> {
                     simd,
                     work.horizon - 1 - index,
                     &tape[at * work.tape_rows..][..work.tape_rows],
-                    &mut deltas[at * work.delta_rows..][..work.delta_rows],
+                    &mut deltas[(slot * work.blocks + block) * work.delta_rows..][..work.delta_rows],
                     gradients_of_block,
                     prices_of_block,
+                );
+            }
+            if work.panel.is_wide && slot == 0 {
+                let steps = work.panel.steps.min(work.horizon - 1 - index);
+                let chunks = index * work.blocks..(index + steps) * work.blocks;
+                add_panel::<S, B>(
+                    simd,
+                    (&work.tape, work.tape_rows),
+                    (&work.deltas, work.delta_rows),
+                    chunks,
+                    &mut work.layers,
+                    &mut work.panel.transposed,
+                    self.gradient,
                 );
             }
         }
@@ -229,9 +256,76 @@ impl Pass<'_> {
                 stride: work.delta_rows,
                 first: layer.first_delta,
             };
-            contraction::<S, B>(simd, &x, &y, matrix, bias);
+            contraction::<S, B, false>(simd, &x, &y, matrix, bias);
             rest = after;
         }
+    }
+
+    /// Puts the sums of a wide network's hidden layers where they belong.
+    #[inline(always)]
+    fn collect<S: Simd>(&mut self) {
+        let mut rest = &mut *self.gradient;
+        for layer in &self.workspace.layers {
+            let (matrix, after) = rest.split_at_mut(layer.inputs * layer.outputs);
+            if !layer.sums.is_empty() {
+                untile::<S>(&layer.sums, layer.outputs, matrix);
+            }
+            rest = &mut after[layer.outputs..];
+        }
+    }
+}
+
+/// Adds the steps of a panel, which are some blocks of the tape and the first of the deltas, to the gradients of all weights.
+#[inline(always)]
+fn add_panel<S: Simd, const B: usize>(
+    simd: S,
+    (tape, tape_rows): (&[f64], usize),
+    (deltas, delta_rows): (&[f64], usize),
+    blocks: Range<usize>,
+    layers: &mut [Layer],
+    transposed: &mut [f64],
+    gradient: &mut [f64],
+) {
+    let of_block = B * S::F64_LANES;
+    let count = blocks.len();
+    let tape = &tape[blocks.start * tape_rows * of_block..blocks.end * tape_rows * of_block];
+    let deltas = &deltas[..count * delta_rows * of_block];
+    let mut rest = gradient;
+    for layer in layers {
+        let (matrix, after) = rest.split_at_mut(layer.inputs * layer.outputs);
+        let (bias, after) = after.split_at_mut(layer.outputs);
+        rest = after;
+        if layer.sums.is_empty() {
+            let x = Rows {
+                table: rows::<S, B>(tape),
+                stride: tape_rows,
+                first: layer.first_input,
+            };
+            let y = Rows {
+                table: rows::<S, B>(deltas),
+                stride: delta_rows,
+                first: layer.first_delta,
+            };
+            contraction::<S, B, true>(simd, &x, &y, matrix, bias);
+            continue;
+        }
+        let y = deltas.chunks_exact(delta_rows * of_block).map(|block| {
+            let first = layer.first_delta * of_block;
+            &block[first..first + layer.outputs * of_block]
+        });
+        transpose::<S, B>(y, layer.outputs, count, transposed, bias);
+        let x = Blocks {
+            table: tape,
+            stride: tape_rows * of_block,
+            first: layer.first_input * of_block,
+        };
+        panel::<S, B>(
+            simd,
+            &x,
+            transposed,
+            (layer.inputs, layer.outputs, count),
+            &mut layer.sums,
+        );
     }
 }
 

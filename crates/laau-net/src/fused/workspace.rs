@@ -20,6 +20,8 @@ use crate::spec::ModelSpec;
 pub(super) struct Workspace {
     pub(super) horizon: usize,
     pub(super) batch: usize,
+    /// Episodes of the whole minibatch, of which this may be a part.
+    whole: usize,
     /// Lanes per block.
     pub(super) width: usize,
     pub(super) blocks: usize,
@@ -28,9 +30,11 @@ pub(super) struct Workspace {
     /// and a row per budget of `dλ/dz`, of `dλ/db`, and of the bases of a residual price before their division by the budget.
     pub(super) tape: Aligned,
     pub(super) tape_rows: usize,
-    /// The gradients in the outputs of all layers before their rectifiers, those of the last layer first.
+    /// The gradients in the outputs of all layers before their rectifiers, those of the last layer first, of as many steps as a
+    /// panel has.
     pub(super) deltas: Aligned,
     pub(super) delta_rows: usize,
+    pub(super) panel: Panel,
     pub(super) inputs: BatchInputs,
     pub(super) contexts: Aligned,
     pub(super) limits: Limits,
@@ -94,6 +98,55 @@ pub(super) struct Exchange {
     pub(super) prices: Aligned,
 }
 
+/// The steps whose weight gradients are contracted together, and room for their deltas the other way round.
+pub(super) struct Panel {
+    /// All priced steps of a narrow network; of a wide one so few that they stay in the first-level cache.
+    pub(super) steps: usize,
+    pub(super) is_wide: bool,
+    pub(super) transposed: Aligned,
+}
+
+/// From this width on, weight gradients are contracted panel by panel: those of a narrow layer fit into a few tiles of
+/// registers, which go over all steps at once.
+const WIDE: usize = 32;
+
+/// What tables of all steps may take to be contracted at once even so: most of a second-level cache, from which they come fast enough.
+const CACHE: usize = 700 << 10;
+
+/// The lanes of a panel, about: enough that sums are seldom fetched and put back.
+const PANEL_LANES: usize = 40;
+
+impl Panel {
+    fn new(spec: &ModelSpec, horizon: usize, lanes: usize, vector: usize) -> Self {
+        let (layers, priced) = (spec.layers(), horizon - 1);
+        let is_wide = is_wide(&layers) && lanes * bytes_per_lane(spec, horizon) > CACHE;
+        let steps = if is_wide {
+            PANEL_LANES.div_ceil(lanes).min(priced)
+        } else {
+            priced
+        };
+        let widest = layers.iter().map(|(_, outputs)| *outputs).max().unwrap_or(0);
+        let columns = if is_wide { padded(widest, vector) } else { 0 };
+        Self {
+            steps: steps.max(1),
+            is_wide,
+            transposed: Aligned::zeros(steps * lanes * columns),
+        }
+    }
+}
+
+/// Whether weight gradients of large tables are contracted panel by panel.
+pub(super) fn is_wide(layers: &[(usize, usize)]) -> bool {
+    layers
+        .iter()
+        .any(|(inputs, outputs)| *inputs.min(outputs) >= WIDE)
+}
+
+/// Columns of a transposed table, in whole tiles of two vectors.
+fn padded(columns: usize, vector: usize) -> usize {
+    columns.next_multiple_of(2 * vector)
+}
+
 /// A dense layer of the network.
 pub(super) struct Layer {
     pub(super) inputs: usize,
@@ -105,6 +158,8 @@ pub(super) struct Layer {
     /// first layer the latter by rows and of the budget features alone.
     pub(super) forward: Aligned,
     pub(super) backward: Aligned,
+    /// The gradient of a hidden layer of a wide network as its panels add to it, tile after tile of columns.
+    pub(super) sums: Aligned,
     /// The first of its inputs on the tape.
     pub(super) first_input: usize,
     /// The first of its deltas.
@@ -123,7 +178,7 @@ impl Workspace {
         solver: &dyn Differentiate,
         spec: &ModelSpec,
         horizon: usize,
-        batch: usize,
+        (batch, whole): (usize, usize),
         vector: usize,
     ) -> Self {
         let dimensions = spec.dimensions;
@@ -132,11 +187,12 @@ impl Workspace {
             budgets: m,
             context,
         } = dimensions;
-        let width = block_width(batch, vector);
+        let width = block_width(batch, vector, is_wide(&spec.layers()));
         let blocks = batch.div_ceil(width);
         let lanes = blocks * width;
-        let table = |rows: usize| Aligned::zeros((horizon - 1) * rows * lanes);
         let sizes = spec.layers();
+        let panel = Panel::new(spec, horizon, lanes, vector);
+        let last = sizes.len() - 1;
         let delta_rows = sizes.iter().map(|(_, outputs)| outputs).sum();
         let (mut start, mut tape_rows, mut first_delta) = (0, 0, delta_rows);
         let mut layers = Vec::new();
@@ -152,6 +208,11 @@ impl Workspace {
                 backward: Aligned::zeros(match index {
                     0 => budget_features(spec) * outputs,
                     _ => weights,
+                }),
+                sums: Aligned::zeros(if panel.is_wide && index < last {
+                    inputs * padded(outputs, vector)
+                } else {
+                    0
                 }),
                 first_input: tape_rows,
                 first_delta,
@@ -172,14 +233,16 @@ impl Workspace {
         Self {
             horizon,
             batch,
+            whole,
             width,
             blocks,
             layers,
             inputs: BatchInputs::new(spec, horizon, lanes, width, (tape_rows, first_base)),
-            tape: table(tape_rows),
+            tape: Aligned::zeros((horizon - 1) * tape_rows * lanes),
             tape_rows,
-            deltas: table(delta_rows),
+            deltas: Aligned::zeros(panel.steps.min(horizon - 1) * delta_rows * lanes),
             delta_rows,
+            panel,
             contexts: Aligned::zeros(horizon * lanes * context),
             exchange: Exchange {
                 remaining: Aligned::zeros(m * lanes),
@@ -187,24 +250,36 @@ impl Workspace {
                 prices: Aligned::zeros(m * lanes),
             },
             limits: Limits { reserves, least },
-            closed: closed.then(|| ClosedSteps::new(context, horizon, batch, lanes)),
-            general: GeneralSteps::new(dimensions, horizon, batch, width),
+            closed: closed.then(|| ClosedSteps::new(context, horizon, (batch, whole), lanes)),
+            general: GeneralSteps::new(dimensions, horizon, (batch, whole), width),
         }
     }
 
-    pub(super) fn fits(&self, horizon: usize, batch: usize) -> bool {
-        self.horizon == horizon && self.batch == batch
+    pub(super) fn fits(&self, horizon: usize, batch: usize, whole: usize) -> bool {
+        self.horizon == horizon && self.batch == batch && self.whole == whole
     }
 }
 
-/// Lanes per block, a multiple of [`LANES`]: one to three vectors for a small batch, two for a large one; with short
+/// What a lane takes of the tables of all steps.
+pub(super) fn bytes_per_lane(spec: &ModelSpec, horizon: usize) -> usize {
+    let layers = spec.layers();
+    let of_network: usize = layers.iter().map(|(inputs, outputs)| inputs + outputs).sum();
+    let of_layer = spec.dimensions.context + 6 * spec.dimensions.actions + 3 * spec.dimensions.budgets;
+    horizon * (of_network + of_layer) * size_of::<f64>()
+}
+
+/// Lanes per block, a multiple of [`LANES`]: one to three vectors for a small batch, two for a large one; for a large one of a wide
+/// network three, if that does not take more padding, since its weights come from the second-level cache for every block. With short
 /// vectors just `LANES`. A block is at most four vectors.
-fn block_width(batch: usize, vector: usize) -> usize {
+fn block_width(batch: usize, vector: usize, is_wide: bool) -> usize {
     if vector < LANES {
         return LANES;
     }
     match batch.div_ceil(vector) {
         vectors @ 1..=3 => vectors * vector,
+        _ if is_wide && batch.next_multiple_of(3 * vector) <= batch.next_multiple_of(2 * vector) => {
+            3 * vector
+        }
         _ => 2 * vector,
     }
 }
@@ -216,7 +291,7 @@ mod tests {
     #[test]
     fn small_batches_are_one_block_and_large_ones_many() {
         let check = |batch: usize, vector, width: usize, blocks: usize| {
-            assert_eq!(block_width(batch, vector), width);
+            assert_eq!(block_width(batch, vector, false), width);
             assert_eq!(batch.div_ceil(width), blocks);
         };
         check(10, 8, 16, 1);

@@ -141,6 +141,26 @@ fn the_engines_agree_on_a_minibatch_of_the_paper() {
 }
 
 #[test]
+fn the_engines_agree_on_large_minibatches_of_wide_networks() {
+    let layer = fairness();
+    let episodes = iid_episodes(120, 20, 5);
+    for hidden in [&[10, 10][..], &[40, 33]] {
+        let spec = ModelSpec {
+            network: mlp(hidden),
+            ..ModelSpec::paper(layer.problem(), 20)
+        };
+        let [mut fused, mut candle] =
+            [EngineKind::Fused, EngineKind::Candle].map(|kind| kind.build(&*layer, &spec, 120).unwrap());
+        let model = model(spec, &*layer, &episodes, 3);
+        let batch: Vec<usize> = (0..120).collect();
+        let (fused_loss, fused_gradient) = gradient(&mut *fused, &model, &episodes, &batch);
+        let (candle_loss, candle_gradient) = gradient(&mut *candle, &model, &episodes, &batch);
+        assert!((fused_loss - candle_loss).abs() <= ENGINES * candle_loss.abs());
+        assert_close("wide", &fused_gradient, &candle_gradient, ENGINES);
+    }
+}
+
+#[test]
 fn a_single_step_has_no_price_and_no_gradient() {
     let layer = fairness();
     let episodes = iid_episodes(3, 1, 5);

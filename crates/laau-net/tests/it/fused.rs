@@ -1,7 +1,7 @@
 //! The fused engine against the policy it trains, played by core's driver.
 
 use laau_core::{Differentiate, Episodes, StepSolver, Unrolled, rollout_all};
-use laau_net::{Engine, FusedEngine, Model, ModelSpec, Output};
+use laau_net::{Engine, FusedEngine, Model, ModelSpec, Network, Output};
 
 use crate::fixtures::{episodes, every_spec, fairness, model};
 
@@ -120,6 +120,64 @@ fn an_engine_serves_batches_of_any_size_and_repeats_itself_to_the_bit() {
         );
     }
     assert_eq!(again(&ten), first);
+}
+
+fn with_width(horizon: usize, hidden: &[usize]) -> ModelSpec {
+    ModelSpec {
+        network: Network::Mlp {
+            hidden: hidden.to_vec(),
+            spectral_bound: None,
+        },
+        ..ModelSpec::paper(fairness().problem(), horizon)
+    }
+}
+
+#[test]
+fn a_wide_network_has_the_gradient_of_the_episodes_as_played() {
+    let solver = fairness();
+    // Too long for tables in a cache, so that steps are contracted some at a time; with and without a rest of rows and columns.
+    for (hidden, count, horizon) in [([33, 34], 10, 60), ([32, 40], 14, 40)] {
+        let set = episodes(count, horizon, 1, &[12.0 * horizon as f64]);
+        let model = model(&with_width(horizon, &hidden), &solver, 7);
+        check_gradient(&model, &solver, &set);
+    }
+}
+
+#[test]
+fn a_large_minibatch_is_the_sum_of_its_episodes_to_the_same_bytes_on_any_number_of_threads() {
+    let solver = fairness();
+    let set = episodes(230, 20, 1, &[250.0]);
+    let batch: Vec<usize> = (0..set.len()).collect();
+    for hidden in [&[10, 10][..], &[40, 36], &[64], &[33, 34, 35]] {
+        let model = model(&with_width(20, hidden), &solver, 2);
+        let on = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+            pool.build()
+                .unwrap()
+                .install(|| fused(&model, &solver, &set, &batch))
+        };
+        let (loss, gradient) = on(1);
+        for threads in [2, 3, 8, 40] {
+            assert_eq!(
+                on(threads),
+                (loss, gradient.clone()),
+                "{threads} threads, {hidden:?}"
+            );
+        }
+        let scale = gradient.iter().fold(0.0_f64, |most, g| most.max(g.abs()));
+        let (mut total, mut sum) = (0.0, vec![0.0; gradient.len()]);
+        for ten in batch.chunks(10) {
+            let (loss, gradient) = fused(&model, &solver, &set, ten);
+            total += loss / 23.0;
+            for (sum, value) in sum.iter_mut().zip(gradient) {
+                *sum += value / 23.0;
+            }
+        }
+        assert!((loss - total).abs() <= 1e-13 * loss.abs());
+        for (found, sum) in gradient.iter().zip(&sum) {
+            assert!((found - sum).abs() <= 1e-12 * scale, "{hidden:?}: {found} {sum}");
+        }
+    }
 }
 
 #[test]
