@@ -79,6 +79,7 @@ pub struct Episodes {
     contexts: Vec<f64>,
     budgets: Vec<f64>,
     scaling: Option<Arc<Scaling>>,
+    series: Option<Vec<Arc<str>>>,
 }
 
 impl Episodes {
@@ -121,6 +122,7 @@ impl Episodes {
                 contexts,
                 budgets,
                 scaling: None,
+                series: None,
             }),
         }
     }
@@ -142,6 +144,31 @@ impl Episodes {
     #[must_use]
     pub fn scaling(&self) -> Option<&Scaling> {
         self.scaling.as_deref()
+    }
+
+    /// The same episodes with the name of the series (VM, day, stock) that each comes from: episodes of one series are alike,
+    /// which the uncertainty of a comparison must know. Files of episodes do not keep it.
+    ///
+    /// # Errors
+    /// [`Error::WrongLength`] unless there is one name per episode.
+    pub fn with_series(self, series: Vec<Arc<str>>) -> Result<Self, Error> {
+        if series.len() != self.len() {
+            return Err(Error::WrongLength {
+                what: "the series of episodes",
+                expected: self.len(),
+                found: series.len(),
+            });
+        }
+        Ok(Self {
+            series: Some(series),
+            ..self
+        })
+    }
+
+    /// The series of each episode, if they are known.
+    #[must_use]
+    pub fn series(&self) -> Option<&[Arc<str>]> {
+        self.series.as_deref()
     }
 
     /// Number of episodes.
@@ -217,6 +244,7 @@ impl Episodes {
             contexts,
             budgets,
             scaling: self.scaling.clone(),
+            series: self.series_at(indices),
             ..*self
         }
     }
@@ -247,8 +275,14 @@ impl Episodes {
             budgets,
             horizon: steps,
             scaling: self.scaling.clone(),
+            series: self.series_at(indices),
             ..*self
         }
+    }
+
+    fn series_at(&self, indices: &[usize]) -> Option<Vec<Arc<str>>> {
+        let series = self.series.as_ref()?;
+        Some(indices.iter().map(|&index| Arc::clone(&series[index])).collect())
     }
 
     /// Checks that a problem can be played on these episodes: sizes fit, and every budget pays the lower bound of every

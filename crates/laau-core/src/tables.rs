@@ -4,6 +4,15 @@
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+/// The table of single test episodes: its columns are [`EPISODE_KEYS`], then every policy's utility per step under the policy's
+/// name, then, as `NAME left`, what it leaves of the first budget in percent. It is wide, since it would else be most of what is
+/// written.
+pub const EPISODES_FILE: &str = "episodes.csv";
+
+/// The first columns of [`EPISODES_FILE`]: source and construction, the distance of the training data, steps of an episode, the
+/// seed, the series that the episode is of, and its position.
+pub const EPISODE_KEYS: [&str; 6] = ["data", "target", "horizon", "seed", "series", "episode"];
+
 /// A row of a table.
 pub trait Row: Serialize + DeserializeOwned {
     /// The table's file name.
@@ -242,6 +251,8 @@ rows! {
     "problems.csv" => ProblemRow {
         /// The problem's name.
         problem: String,
+        /// `workload`, or the name of the real data.
+        data: String,
         /// How episodes are made of series.
         construction: String,
         /// Steps of an episode.
@@ -270,6 +281,8 @@ rows! {
     "problem_budgets.csv" => BudgetRow {
         /// The problem's name.
         problem: String,
+        /// `workload`, or the name of the real data.
+        data: String,
         /// How episodes are made of series.
         construction: String,
         /// Steps of an episode.
@@ -288,6 +301,8 @@ rows! {
     "problem_left_out.csv" => LeftOutRow {
         /// The problem's name.
         problem: String,
+        /// `workload`, or the name of the real data.
+        data: String,
         /// The policy's name.
         policy: String,
         /// Why.
@@ -298,6 +313,8 @@ rows! {
     "problem_episodes.csv" => StepRow {
         /// The problem's name.
         problem: String,
+        /// `workload`, or the name of the real data.
+        data: String,
         /// The policy's name.
         policy: String,
         /// The step, from 0.

@@ -58,6 +58,19 @@ const NAMES: &[Names] = &[
         budgets: &["energy", "carbon"],
         action: "servers",
     },
+    Names {
+        problem: "llm-tokens",
+        title: "Token budget",
+        contexts: &[
+            "short: tokens asked for",
+            "long: tokens asked for",
+            "short: prompt share",
+            "long: prompt share",
+        ],
+        actions: &["short", "long"],
+        budgets: &["tokens", "spend"],
+        action: "thousands of tokens granted",
+    },
 ];
 
 /// The names of a problem, if it has any here.

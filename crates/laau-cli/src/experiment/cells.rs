@@ -1,0 +1,153 @@
+//! The cells of an experiment: each writes its tables when it is done, so that whatever ends a run leaves what was finished.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::UNIX_EPOCH;
+
+use laau::core::ComparisonObserver;
+use rayon::prelude::*;
+
+use super::tables::{self, Tables};
+use crate::failure::Failure;
+use crate::output;
+use crate::progress::Progress;
+
+/// Where the cells of a run are kept until all are done.
+pub(super) struct Cells<'a> {
+    folder: PathBuf,
+    output: &'a Path,
+    asked: &'a AtomicBool,
+}
+
+/// Passes Ctrl-C on to the fits of a comparison.
+pub(super) struct Stop<'a>(pub(super) &'a AtomicBool);
+
+impl ComparisonObserver for Stop<'_> {
+    fn should_stop(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl<'a> Cells<'a> {
+    /// Opens the cells of a run: those that an interrupted one left are kept if it was the same in all but seeds.
+    pub(super) fn open(output: &'a Path, settings: &str, asked: &'a AtomicBool) -> Result<Self, Failure> {
+        let folder = output.join("cells");
+        let key = folder.join("run.txt");
+        let mut wanted = settings.to_owned();
+        // Another binary may give other numbers.
+        if let Some(binary) = std::env::current_exe().ok().and_then(|path| path.metadata().ok()) {
+            let built = binary
+                .modified()
+                .ok()
+                .and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+            // Writing to a string does not fail.
+            let _ = write!(
+                wanted,
+                "\n{} {}",
+                binary.len(),
+                built.unwrap_or_default().as_nanos()
+            );
+        }
+        if std::fs::read_to_string(&key).is_ok_and(|found| found == wanted) {
+            return Ok(Self {
+                folder,
+                output,
+                asked,
+            });
+        }
+        if folder.exists() {
+            std::fs::remove_dir_all(&folder).map_err(|error| output::cannot_write(&folder, &error))?;
+        }
+        std::fs::create_dir_all(&folder).map_err(|error| output::cannot_write(&folder, &error))?;
+        output::write_bytes(&key, wanted.as_bytes())?;
+        Ok(Self {
+            folder,
+            output,
+            asked,
+        })
+    }
+
+    /// Whether the user has asked for the end.
+    pub(super) fn asked(&self) -> &AtomicBool {
+        self.asked
+    }
+
+    /// Runs the cells that are not done yet, in parallel, and puts the tables of all together in their order.
+    pub(super) fn run<C: Sync>(
+        &self,
+        cells: &[C],
+        name: impl Fn(&C) -> String + Sync,
+        work: impl Fn(&C, &mut Tables) -> Result<(), Failure> + Sync,
+    ) -> Result<(), Failure> {
+        let place = |cell: &C| {
+            let letters = |c: char| {
+                if c.is_ascii_alphanumeric() || "-.".contains(c) {
+                    c
+                } else {
+                    '_'
+                }
+            };
+            self.folder
+                .join(name(cell).chars().map(letters).collect::<String>())
+        };
+        let waiting: Vec<&C> = cells.iter().filter(|cell| !place(cell).is_dir()).collect();
+        let progress = Progress::new(cells.len(), false);
+        progress.resume(cells.len() - waiting.len());
+        let failures: Vec<Failure> = waiting
+            .par_iter()
+            .filter_map(|cell| {
+                if self.asked.load(Ordering::Relaxed) {
+                    return None;
+                }
+                let done = self.finish(&place(cell), |tables| work(cell, tables));
+                match done {
+                    Ok(()) => progress.done(name(cell)),
+                    // A fit that was told to stop is no failure of its cell.
+                    Err(_) if self.asked.load(Ordering::Relaxed) => {}
+                    Err(failure) => return Some(failure),
+                }
+                None
+            })
+            .collect();
+        progress.finish();
+        let done: Vec<PathBuf> = cells.iter().map(place).filter(|place| place.is_dir()).collect();
+        tables::join(&done, self.output)?;
+        if let Some(failure) = failures.into_iter().next() {
+            return Err(failure);
+        }
+        if done.len() < cells.len() {
+            return Err(Failure::Interrupted {
+                sentence: format!(
+                    "{} of {} cells are done, and their tables are in {}",
+                    done.len(),
+                    cells.len(),
+                    self.output.display()
+                ),
+                hint: "run the same command again to go on from there".to_owned(),
+            });
+        }
+        // Nothing is lost if it stays.
+        let _ = std::fs::remove_dir_all(&self.folder);
+        Ok(())
+    }
+
+    /// Writes the tables of a cell beside its place, and gives them their name when they are whole.
+    fn finish(
+        &self,
+        place: &Path,
+        work: impl FnOnce(&mut Tables) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let beside = place.with_extension("part");
+        let mut tables = Tables::new(&beside)?;
+        work(&mut tables)?;
+        if self.asked.load(Ordering::Relaxed) {
+            return Err(Failure::new(
+                "the cell was interrupted",
+                "run the same command again",
+            ));
+        }
+        tables.save()?;
+        std::fs::rename(&beside, place).map_err(|error| output::cannot_write(place, &error))
+    }
+}
