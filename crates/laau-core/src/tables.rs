@@ -201,6 +201,22 @@ rows! {
         utility: f64,
     }
 
+    /// What a cold model that learns by SGD loses against one that was trained before, over a block of rounds.
+    "online_rates.csv" => RateRow {
+        /// Source and construction of the episodes.
+        data: String,
+        /// The step size.
+        learning_rate: f64,
+        /// The seed.
+        seed: u64,
+        /// The first round of the block, from 1.
+        first_round: usize,
+        /// Its last round.
+        last_round: usize,
+        /// Mean loss per step.
+        loss: f64,
+    }
+
     /// Utility on the training and on the test episodes.
     "generalisation.csv" => GapRow {
         /// Source and construction of the episodes.

@@ -68,11 +68,6 @@ impl<'a> Cells<'a> {
         })
     }
 
-    /// Whether the user has asked for the end.
-    pub(super) fn asked(&self) -> &AtomicBool {
-        self.asked
-    }
-
     /// Runs the cells that are not done yet, in parallel, and puts the tables of all together in their order.
     pub(super) fn run<C: Sync>(
         &self,

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use clap::Args;
-use laau::baselines::OptOptions;
+use laau::baselines::{CrPursuitOptions, OptOptions, Ratio};
 use laau::core::tables::{EPISODES_FILE, FILES};
 use laau::core::{Comparison, Sets, Task};
 use laau::registry::{PolicyKind, ProblemSpec};
@@ -132,6 +132,18 @@ impl Study<'_> {
         let comparison = policies.iter().fold(comparison, |comparison, policy| {
             comparison.with(policy.name(), policy.fit(&training))
         });
+        let comparison = if self.experiment.guaranteed {
+            let ratio = Ratio::WorstCase;
+            comparison.with(
+                "cr-pursuit-guaranteed",
+                CrPursuitOptions {
+                    ratio,
+                    ..CrPursuitOptions::default()
+                },
+            )
+        } else {
+            comparison
+        };
         match self.experiment.incumbents[..] {
             [] => comparison,
             [incumbent, ..] => {

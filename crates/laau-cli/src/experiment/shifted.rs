@@ -60,7 +60,7 @@ pub(super) fn ood(study: &Study<'_>, cells_of: &Cells<'_>) -> Result<(), Failure
                 comparison.with_fitted_on(name, fit, shifted_sets)
             };
         }
-        let report = comparison.observed_by(&Stop(study.asked)).run()?;
+        let mut report = comparison.observed_by(&Stop(study.asked)).run()?;
         let rows = report.policies.iter().map(|policy| ShiftRow {
             data: source.name(construction),
             target,
@@ -72,7 +72,7 @@ pub(super) fn ood(study: &Study<'_>, cells_of: &Cells<'_>) -> Result<(), Failure
             sliced: shifted.sliced,
         });
         let mut rows: Vec<ShiftRow> = rows.collect();
-        let guards = guards(study, &report, &sets, &source.name(construction), target)?;
+        let (guards, shown) = guards(study, &report, &sets, &source.name(construction), target)?;
         let headline = guards
             .iter()
             .filter(|row| row.level == HEADLINE_LEVEL && row.incumbent == experiment.incumbents[0].name());
@@ -91,6 +91,7 @@ pub(super) fn ood(study: &Study<'_>, cells_of: &Cells<'_>) -> Result<(), Failure
             horizon,
             seed,
         };
+        report.policies.extend(shown);
         tables.add_episodes(&key, &sets.test, &report);
         Ok(())
     })
@@ -107,21 +108,21 @@ pub(super) fn shift_sets(sets: &Sets, target: f64, seed: u64) -> Result<(Shifted
     Ok((shifted, validation))
 }
 
-/// The trained policies of a report behind every guard, as they were fitted.
+/// The trained policies of a report behind every guard, as they were fitted; and the reports of the headline level.
 fn guards(
     study: &Study<'_>,
     report: &Report,
     sets: &Sets,
     data: &str,
     target: f64,
-) -> Result<Vec<GuardRow>, Failure> {
+) -> Result<(Vec<GuardRow>, Vec<PolicyReport>), Failure> {
     let Experiment {
         policies,
         incumbents,
         guard_levels,
         ..
     } = study.experiment;
-    let mut rows = Vec::new();
+    let (mut rows, mut shown) = (Vec::new(), Vec::new());
     for policy in GUARDED.iter().filter(|policy| policies.contains(policy)) {
         for incumbent in incumbents {
             for &level in guard_levels {
@@ -157,10 +158,16 @@ fn guards(
                     allowance: guard.map_or(f64::NAN, |guard| guard.allowance),
                     acted: guard.map_or(f64::NAN, |guard| guard.acted),
                 });
+                if level == HEADLINE_LEVEL && *incumbent == incumbents[0] {
+                    shown.push(PolicyReport {
+                        name: format!("{}-guarded", policy.name()),
+                        ..played
+                    });
+                }
             }
         }
     }
-    Ok(rows)
+    Ok((rows, shown))
 }
 
 /// Embeds training and testing episodes by t-SNE at every shift; writes `tsne.csv`.

@@ -135,6 +135,14 @@ impl Bootstrap {
     }
 }
 
+impl Resampled {
+    /// Number of measures.
+    #[must_use]
+    pub fn measures(&self) -> usize {
+        self.measures
+    }
+}
+
 /// Episodes of one series, which stand together.
 struct Group {
     series: u64,

@@ -138,6 +138,14 @@ impl Difference {
         }
     }
 
+    /// The same with a constant added, for a claim about more than the sign.
+    #[must_use]
+    pub fn plus(mut self, constant: f64) -> Self {
+        self.estimate += constant;
+        self.per_seed.iter_mut().for_each(|value| *value += constant);
+        self
+    }
+
     /// The interval that holds the difference but for a chance `outside`.
     #[must_use]
     pub fn interval(&self, outside: f64) -> (f64, f64) {
