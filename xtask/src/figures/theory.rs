@@ -124,7 +124,8 @@ pub(super) fn online_rates(rows: &[RateRow], folder: &Path) -> anyhow::Result<()
             let fit = fit.map_or(String::new(), |fit| {
                 format!(
                     ", floor {:.4}, rate {:.1e} a round",
-                    fit.floor.estimate, fit.rate.estimate
+                    fit.floor.estimate,
+                    10_f64.powf(fit.rate.estimate)
                 )
             });
             plots.extend(band(

@@ -12,6 +12,9 @@ use super::claims::{Finding, finding, words};
 use crate::figures::style::data_name;
 use crate::figures::tables::{self, distinct};
 
+/// A gap in the loss of an episode that is not told from zero.
+const LEAST_GAP: f64 = 1e-6;
+
 /// A statement of the paper, where it was tested, and what was found.
 pub(crate) struct Tested {
     pub(crate) statement: String,
@@ -113,6 +116,8 @@ pub(crate) struct Decay {
     pub(crate) data: String,
     pub(crate) step_size: f64,
     pub(crate) floor: Difference,
+    pub(crate) amplitude: Difference,
+    /// The logarithm to base ten.
     pub(crate) rate: Difference,
     /// Rounds that were played.
     pub(crate) rounds: usize,
@@ -147,14 +152,16 @@ pub(crate) fn decays(rows: &[RateRow]) -> Vec<Decay> {
                 .collect();
             decay(&points)
         };
-        let floor = jackknife(seeds.len(), |used| fit(used).map(|(floor, _)| floor));
-        let rate = jackknife(seeds.len(), |used| fit(used).map(|(_, rate)| rate));
-        if let (Some(floor), Some(rate)) = (floor, rate) {
+        let floor = jackknife(seeds.len(), |used| fit(used).map(|fit| fit.0));
+        let amplitude = jackknife(seeds.len(), |used| fit(used).map(|fit| fit.1));
+        let rate = jackknife(seeds.len(), |used| fit(used).map(|fit| fit.2.log10()));
+        if let (Some(floor), Some(amplitude), Some(rate)) = (floor, amplitude, rate) {
             let rounds = blocks.iter().map(|(_, last)| *last).max().unwrap_or(0);
             found.push(Decay {
                 data,
                 step_size,
                 floor,
+                amplitude,
                 rate,
                 rounds,
             });
@@ -183,13 +190,23 @@ pub(crate) fn tested(folder: &Path) -> anyhow::Result<Vec<Tested>> {
             curve.model,
             curve.horizon
         );
+        // Bounds differ between seeds by factors, so in powers of ten; a gap that is not above zero stands at a small one.
         let room = |bound: &[f64], gap: &[f64]| {
-            Difference::of_seeds(bound.iter().zip(gap).map(|(bound, gap)| bound - gap).collect())
+            let ratios = bound
+                .iter()
+                .zip(gap)
+                .map(|(bound, gap)| (bound / gap.max(LEAST_GAP)).log10());
+            Difference::of_seeds(ratios.collect())
         };
         let parts: Vec<(String, Difference)> = curve
             .points
             .iter()
-            .map(|(n, gap, bound, _)| (format!("n = {n}, bound less gap"), room(bound, gap)))
+            .map(|(n, gap, bound, _)| {
+                (
+                    format!("n = {n}, powers of ten between bound and gap"),
+                    room(bound, gap),
+                )
+            })
             .collect();
         add(
             "Theorem 6.1: the gap is below the bound, the complexity by random signs",
@@ -199,7 +216,12 @@ pub(crate) fn tested(folder: &Path) -> anyhow::Result<Vec<Tested>> {
         let parts: Option<Vec<(String, Difference)>> = curve
             .points
             .iter()
-            .map(|(n, gap, _, bound)| Some((format!("n = {n}, bound less gap"), room(bound.as_ref()?, gap))))
+            .map(|(n, gap, _, bound)| {
+                Some((
+                    format!("n = {n}, powers of ten between bound and gap"),
+                    room(bound.as_ref()?, gap),
+                ))
+            })
             .collect();
         if let Some(parts) = parts {
             add(
@@ -219,20 +241,22 @@ pub(crate) fn tested(folder: &Path) -> anyhow::Result<Vec<Tested>> {
         let of: Vec<&Decay> = decays.iter().filter(|decay| decay.data == data).collect();
         for decay in &of {
             let name = format!(
-                "step size {}, floor {}, rate per round",
+                "step size {}, floor {}, 10^x a round with x {}; amplitude",
                 decay.step_size,
-                words("", &decay.floor)
+                words("", &decay.floor),
+                words("", &decay.rate)
             );
+            let parts = [(name, decay.amplitude.clone())];
             add(
                 "Proposition 6.3: the loss decays geometrically",
                 data_name(&data),
-                &[(name, decay.rate.clone())],
+                &parts,
             );
         }
         // A decay that is not over by the last round says nothing about its floor.
         let over: Vec<&&Decay> = of
             .iter()
-            .filter(|decay| decay.rate.estimate * decay.rounds as f64 > 3.0)
+            .filter(|decay| 10_f64.powf(decay.rate.estimate) * decay.rounds as f64 > 3.0)
             .collect();
         let parts: Vec<(String, Difference)> = over
             .windows(2)
@@ -308,11 +332,13 @@ fn slope(points: &[(f64, f64)]) -> f64 {
     xy / xx
 }
 
-/// Floor and rate of `floor + amplitude · e^{−rate · i}`, by weighted least squares over a grid of rates.
-fn decay(points: &[(f64, f64, f64)]) -> Option<(f64, f64)> {
-    let mut best: Option<(f64, f64, f64)> = None;
+/// Floor, amplitude and rate of `floor + amplitude · e^{−rate · i}`, by weighted least squares over a grid of rates: from those
+/// that are seen within the rounds to those that are over after one.
+fn decay(points: &[(f64, f64, f64)]) -> Option<(f64, f64, f64)> {
+    let last = points.last()?.0.max(2.0);
+    let mut best: Option<(f64, [f64; 3])> = None;
     for index in 0..=100 {
-        let rate = 10_f64.powf(-5.0 + 0.05 * f64::from(index));
+        let rate = (1.0 / last).powf(f64::from(index) / 100.0);
         let (mut w, mut x, mut y) = (0.0, 0.0, 0.0);
         let rows: Vec<(f64, f64, f64)> = points
             .iter()
@@ -338,11 +364,11 @@ fn decay(points: &[(f64, f64, f64)]) -> Option<(f64, f64)> {
             .iter()
             .map(|(e, loss, weight)| weight * (loss - floor - amplitude * e).powi(2))
             .sum();
-        if best.is_none_or(|(least, ..)| error < least) {
-            best = Some((error, floor, rate));
+        if best.is_none_or(|(least, _)| error < least) {
+            best = Some((error, [floor, amplitude, rate]));
         }
     }
-    best.map(|(_, floor, rate)| (floor, rate))
+    best.map(|(_, [floor, amplitude, rate])| (floor, amplitude, rate))
 }
 
 #[cfg(test)]
@@ -358,7 +384,7 @@ mod tests {
                 (i, 0.02 + 0.5 * (-0.01 * i).exp(), 1.0)
             })
             .collect();
-        let (floor, rate) = decay(&points).unwrap();
+        let (floor, _, rate) = decay(&points).unwrap();
         assert!(
             (floor - 0.02).abs() < 0.002 && (rate / 0.01 - 1.0).abs() < 0.08,
             "{floor} {rate}"

@@ -133,7 +133,10 @@ impl<'a> Cells<'a> {
         place: &Path,
         work: impl FnOnce(&mut Tables) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let beside = place.with_extension("part");
+        // Not by an extension: names end in numbers such as 0.25.
+        let mut beside = place.as_os_str().to_owned();
+        beside.push(".part");
+        let beside = PathBuf::from(beside);
         let mut tables = Tables::new(&beside)?;
         work(&mut tables)?;
         if self.asked.load(Ordering::Relaxed) {

@@ -64,6 +64,8 @@ pub struct Resampled {
     /// Whether some series occurs under several seeds.
     pub(super) shares_series: bool,
     pub(super) measures: usize,
+    /// Seeds that were drawn in each replicate, each counted once.
+    pub(super) different: Vec<usize>,
     /// Seed × measure.
     pub(super) observed: Vec<f64>,
     /// Replicate × slot × measure; a slot is a seed that was drawn.
@@ -110,6 +112,17 @@ impl Bootstrap {
         for (sample, out) in prepared.iter().zip(observed.chunks_exact_mut(measures.len())) {
             sample.measure(&vec![1.0; sample.episodes], measures, out);
         }
+        let drawn_seed = |replicate: u64, slot: usize| below(mix(replicate, slot as u64), seeds.len());
+        let different = (0..self.replicates)
+            .map(|replicate| {
+                let replicate = mix(self.seed, replicate as u64);
+                let mut drawn: Vec<usize> =
+                    (0..seeds.len()).map(|slot| drawn_seed(replicate, slot)).collect();
+                drawn.sort_unstable();
+                drawn.dedup();
+                drawn.len()
+            })
+            .collect();
         let mut draws = vec![0.0; self.replicates * observed.len()];
         draws
             .par_chunks_mut(observed.len())
@@ -119,7 +132,7 @@ impl Bootstrap {
                 let mut weights = Vec::new();
                 for (slot, out) in out.chunks_exact_mut(measures.len()).enumerate() {
                     let drawn = mix(replicate, slot as u64);
-                    let sample = &prepared[below(drawn, seeds.len())];
+                    let sample = &prepared[drawn_seed(replicate, slot)];
                     sample.weigh(replicate, drawn, &shared, &mut weights);
                     sample.measure(&weights, measures, out);
                 }
@@ -129,6 +142,7 @@ impl Bootstrap {
             series: owners.len(),
             shares_series: !shared.is_empty(),
             measures: measures.len(),
+            different,
             observed,
             draws,
         })

@@ -96,13 +96,14 @@ impl Difference {
         let (estimate, standard_error) = mean_and_error(&per_seed);
         let replicates = first.draws.len() / first.measures / count;
         let drawn: Vec<(f64, f64)> = (0..replicates)
+            // One seed drawn over and over has no spread to judge by.
+            .filter(|replicate| first.different[*replicate] > 1)
             .map(|replicate| {
                 let slots: Vec<f64> = (0..count)
                     .map(|slot| value(true, replicate * count + slot))
                     .collect();
                 mean_and_error(&slots)
             })
-            // One seed drawn over and over has no spread to judge by.
             .filter(|(_, error)| *error > 0.0 && error.is_finite())
             .collect();
         let excess = if samples.iter().any(|sample| sample.shares_series) {
