@@ -62,8 +62,8 @@ const KINDS: [(&str, Kind); 4] = [
     ("llm", Kind::Llm),
 ];
 
-/// Shares of series, or of blocks, for training and validation; the rest is for tests.
-const SHARES: [f64; 2] = [0.6, 0.15];
+/// Percents of series, or of blocks, for training and validation; the rest is for tests.
+const SHARES: [usize; 2] = [60, 15];
 
 /// Hours of 2020, the first year of the grids.
 const FIRST_YEAR: i64 = 366 * 24;
@@ -72,7 +72,7 @@ const FIRST_YEAR: i64 = 366 * 24;
 const TRADING_YEARS: [i64; 2] = [5040, 6048];
 
 /// Seconds of a block of requests: five episodes of 24.
-const BLOCK: i64 = 120;
+const BLOCK: usize = 120;
 
 impl FromStr for Dataset {
     type Err = Error;
@@ -265,7 +265,7 @@ impl Dataset {
         for (stock, rows) in &stocks {
             for (block, days) in rows.windows(options.horizon + 1).step_by(5).enumerate() {
                 let (day, before) = (days[0].0, days[0].1[0]);
-                let last = day + options.horizon as i64;
+                let last = days.last().map_or(day, |(day, _)| *day);
                 let set = if self.same {
                     // Half a year to a block; an episode that would be in two is left out.
                     let of =
@@ -298,8 +298,8 @@ impl Dataset {
         let requests = series(path, "", "millisecond", &["context_tokens", "generated_tokens"])?;
         let rows = requests.into_values().next().unwrap_or_default();
         let seconds = rows.last().map_or(0, |(time, _)| time / 1000);
-        let blocks = usize::try_from(seconds / BLOCK).unwrap_or(0);
-        let mut prompts = vec![[0.0; 2]; blocks * BLOCK as usize];
+        let blocks = usize::try_from(seconds).unwrap_or(0) / BLOCK;
+        let mut prompts = vec![[0.0; 2]; blocks * BLOCK];
         let mut outputs = prompts.clone();
         for (time, tokens) in &rows {
             let second = usize::try_from(time / 1000).unwrap_or(usize::MAX);
@@ -321,9 +321,9 @@ impl Dataset {
                 [asked[0], asked[1], share(0), share(1)]
             })
             .collect();
-        let ends = [SHARES[0], SHARES[0] + SHARES[1]].map(|share| (share * blocks as f64).round() as usize);
+        let ends = [SHARES[0], SHARES[0] + SHARES[1]].map(|share| (share * blocks + 50) / 100);
         Ok(contexts
-            .chunks_exact(4 * BLOCK as usize)
+            .chunks_exact(4 * BLOCK)
             .enumerate()
             .map(|(block, contexts)| {
                 let name = format!("minutes {} to {}", 2 * block, 2 * block + 2);
@@ -384,9 +384,9 @@ fn series(path: String, series: &str, time: &str, values: &[&str]) -> Result<Ser
 fn deal<'a>(names: impl Iterator<Item = &'a str>, seed: u64) -> BTreeMap<&'a str, usize> {
     let mut order: Vec<&str> = names.collect();
     order.sort_by_key(|name| mix(&[seed, hash_text(name)]));
-    let count = order.len() as f64;
-    let train = (SHARES[0] * count).floor() as usize;
-    let validation = train + ((SHARES[1] * count).round() as usize).max(1);
+    let count = order.len();
+    let train = SHARES[0] * count / 100;
+    let validation = train + ((SHARES[1] * count + 50) / 100).max(1);
     let set = |index: usize| usize::from(index >= train) + usize::from(index >= validation);
     order
         .into_iter()
@@ -397,8 +397,9 @@ fn deal<'a>(names: impl Iterator<Item = &'a str>, seed: u64) -> BTreeMap<&'a str
 
 /// The set of a block that is dealt at random.
 fn at_random(seed: u64, name: &str, block: usize) -> usize {
-    let uniform = (mix(&[seed, 11, hash_text(name), block as u64]) >> 11) as f64 / (1_u64 << 53) as f64;
-    usize::from(uniform >= SHARES[0]) + usize::from(uniform >= SHARES[0] + SHARES[1])
+    let percent = mix(&[seed, 11, hash_text(name), block as u64]) % 100;
+    let ends = [SHARES[0], SHARES[0] + SHARES[1]];
+    ends.iter().filter(|end| percent >= **end as u64).count()
 }
 
 #[cfg(test)]

@@ -149,3 +149,79 @@ impl<'a> Cells<'a> {
         std::fs::rename(&beside, place).map_err(|error| output::cannot_write(place, &error))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use laau::core::tables::GradientRow;
+    use std::sync::atomic::AtomicUsize;
+
+    fn row(solves: usize, tables: &mut Tables) -> Result<(), Failure> {
+        tables.add(&GradientRow {
+            method: format!("cell {solves}"),
+            solves,
+            relative_error: 0.5,
+        })
+    }
+
+    #[test]
+    fn an_interrupted_run_keeps_its_cells_and_goes_on_to_the_same_tables() {
+        let folder = tempfile::tempdir().unwrap();
+        let (whole, parts) = (folder.path().join("whole"), folder.path().join("parts"));
+        let cells: Vec<usize> = (0..6).collect();
+        let name = |cell: &usize| format!("d_W = 0.{cell}");
+        let asked = AtomicBool::new(false);
+        for place in [&whole, &parts] {
+            std::fs::create_dir_all(place).unwrap();
+        }
+        Cells::open(&whole, "settings", &asked)
+            .unwrap()
+            .run(&cells, name, |cell, tables| row(*cell, tables))
+            .unwrap();
+        let table = |place: &Path| std::fs::read_to_string(place.join("gradients.csv")).unwrap();
+        assert_eq!(table(&whole).lines().count(), 7);
+        assert!(!whole.join("cells").exists());
+
+        let done = AtomicUsize::new(0);
+        let interrupted =
+            Cells::open(&parts, "settings", &asked)
+                .unwrap()
+                .run(&cells, name, |cell, tables| {
+                    if done.fetch_add(1, Ordering::SeqCst) >= 2 {
+                        asked.store(true, Ordering::SeqCst);
+                    }
+                    row(*cell, tables)
+                });
+        assert!(
+            matches!(interrupted, Err(Failure::Interrupted { .. })),
+            "{interrupted:?}"
+        );
+        let finished = table(&parts).lines().count() - 1;
+        assert!((1..6).contains(&finished), "{finished}");
+
+        asked.store(false, Ordering::SeqCst);
+        let again = AtomicUsize::new(0);
+        Cells::open(&parts, "settings", &asked)
+            .unwrap()
+            .run(&cells, name, |cell, tables| {
+                again.fetch_add(1, Ordering::SeqCst);
+                row(*cell, tables)
+            })
+            .unwrap();
+        assert_eq!(again.into_inner(), 6 - finished);
+        assert_eq!(table(&parts), table(&whole));
+    }
+
+    #[test]
+    fn cells_of_other_settings_are_not_taken_for_ours() {
+        let folder = tempfile::tempdir().unwrap();
+        let asked = AtomicBool::new(false);
+        let kept = folder.path().join("cells").join("a");
+        Cells::open(folder.path(), "one", &asked).unwrap();
+        std::fs::create_dir_all(&kept).unwrap();
+        Cells::open(folder.path(), "one", &asked).unwrap();
+        assert!(kept.exists());
+        Cells::open(folder.path(), "other", &asked).unwrap();
+        assert!(!kept.exists());
+    }
+}

@@ -302,6 +302,7 @@ fn mix(a: u64, b: u64) -> u64 {
 }
 
 /// A number below a bound from a uniform one.
+#[expect(clippy::cast_possible_truncation, reason = "the product is below the bound")]
 fn below(uniform: u64, bound: usize) -> usize {
     ((u128::from(uniform) * bound as u128) >> 64) as usize
 }

@@ -181,11 +181,12 @@ impl Difference {
 
     fn factor(&self, outside: f64) -> f64 {
         let student = student_quantile(self.degrees, 1.0 - 0.5 * outside);
-        let rank = ((1.0 - outside) * self.statistics.len() as f64).ceil() as usize;
-        let drawn = match rank {
-            0 => None,
-            rank => self.statistics.get(rank - 1),
-        };
+        // As many draws may be beyond as the chance is of all of them.
+        let may_be_beyond = outside * self.statistics.len() as f64;
+        let drawn = (self.statistics.iter().rev().enumerate())
+            .take_while(|(beyond, _)| *beyond as f64 <= may_be_beyond)
+            .last()
+            .map(|(_, statistic)| *statistic);
         drawn.map_or(student, |drawn| drawn.max(student))
     }
 }

@@ -33,6 +33,9 @@ fn student_distribution(degrees: usize, t: f64) -> f64 {
     1.0 - 0.5 * incomplete_beta(0.5 * nu, 0.5, nu / (nu + t * t))
 }
 
+/// What stands for zero in a denominator.
+const TINY: f64 = 1e-300;
+
 /// The regularised incomplete beta function, by its continued fraction (Lentz).
 fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
     if x <= 0.0 || x >= 1.0 {
@@ -42,7 +45,6 @@ fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
     if x > (a + 1.0) / (a + b + 2.0) {
         return 1.0 - incomplete_beta(b, a, 1.0 - x);
     }
-    const TINY: f64 = 1e-300;
     let factor =
         (a * x.ln() + b * (-x).ln_1p() + libm::lgamma(a + b) - libm::lgamma(a) - libm::lgamma(b)).exp();
     let away_from_zero = |value: f64| if value.abs() < TINY { TINY } else { value };

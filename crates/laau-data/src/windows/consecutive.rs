@@ -113,6 +113,9 @@ pub(crate) fn consecutive(trace: &dyn Trace, options: &EpisodeOptions) -> Result
     })
 }
 
+/// The contexts of each set, and the series of its episodes.
+type Taken = ([Vec<f64>; 3], [Vec<usize>; 3]);
+
 /// The contexts of each set and the series of its episodes, when it is known which series belong to it.
 fn second_pass(
     trace: &dyn Trace,
@@ -120,7 +123,7 @@ fn second_pass(
     sets: &Assignment,
     periods: Periods,
     scale: &mut Normaliser,
-) -> Result<([Vec<f64>; 3], [Vec<usize>; 3]), Error> {
+) -> Result<Taken, Error> {
     let width = trace.values().len();
     let mut pools = options
         .split

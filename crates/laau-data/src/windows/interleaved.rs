@@ -55,7 +55,9 @@ pub(crate) fn interleaved(trace: &dyn Trace, options: &EpisodeOptions) -> Result
             });
         }
         if reading.time > now {
-            lines.iter_mut().for_each(|line| line.flush(now));
+            for line in &mut lines {
+                line.flush(now);
+            }
             now = reading.time;
         }
         let series = *number_of
@@ -78,7 +80,9 @@ pub(crate) fn interleaved(trace: &dyn Trace, options: &EpisodeOptions) -> Result
         }
         Ok(())
     })?;
-    lines.iter_mut().for_each(|line| line.flush(now));
+    for line in &mut lines {
+        line.flush(now);
+    }
 
     let (mut available, mut used) = (0, 0);
     let mut contexts: [Vec<f64>; 3] = Default::default();
