@@ -96,8 +96,10 @@ impl Problems {
             lines.push(format!("| {} | {} |", policy_name(policy), cells.join(" | ")));
         }
         let mut text = lines.join("\n") + "\n\nLAAU's lead in points of OPT, with its 95 % interval:\n\n";
-        text += &format!(
-            "| against | {} |\n|---|{}\n",
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "| against | {} |\n|---|{}",
             heads.join(" | "),
             "---|".repeat(heads.len())
         );
@@ -106,7 +108,7 @@ impl Problems {
                 .iter()
                 .map(|summary| summary.duel("laau", rival))
                 .collect();
-            text += &format!("| {} | {} |\n", policy_name(rival), cells.join(" | "));
+            let _ = writeln!(text, "| {} | {} |", policy_name(rival), cells.join(" | "));
         }
         text
     }

@@ -64,7 +64,7 @@ pub(super) fn markdown(
             manifest.skipped.join(", ")
         );
     }
-    text += &format!("## Claims\n\n{RULES}\n\n");
+    let _ = writeln!(text, "## Claims\n\n{RULES}\n");
     text += &verdicts(claims);
     text += "\n### What was measured\n\nDifferences that are positive where the claim is true, in points (hundredths of OPT) if nothing \
              else is said, with 95 % intervals; of many, the four that are worst for the claim.\n\n";

@@ -196,21 +196,20 @@ fn parse(experiment: &str, text: &str) -> anyhow::Result<Vec<Cell>> {
         let (data, target, horizon) = (next()?.to_owned(), next()?.to_owned(), next()?.to_owned());
         let (seed, series, _): (u64, &str, &str) = (next()?.parse()?, next()?, next()?);
         let key = (data.clone(), target.clone(), horizon.clone());
-        let place = match places.get(&key) {
-            Some(place) => *place,
-            None => {
-                cells.push(Cell {
-                    experiment: experiment.to_owned(),
-                    data,
-                    target: target.parse()?,
-                    horizon: horizon.parse()?,
-                    columns: columns.clone(),
-                    seeds: Vec::new(),
-                    drawn: OnceLock::new(),
-                });
-                places.insert(key, cells.len() - 1);
-                cells.len() - 1
-            }
+        let place = if let Some(place) = places.get(&key) {
+            *place
+        } else {
+            cells.push(Cell {
+                experiment: experiment.to_owned(),
+                data,
+                target: target.parse()?,
+                horizon: horizon.parse()?,
+                columns: columns.clone(),
+                seeds: Vec::new(),
+                drawn: OnceLock::new(),
+            });
+            places.insert(key, cells.len() - 1);
+            cells.len() - 1
         };
         let seeds = &mut cells[place].seeds;
         if seeds.last().is_none_or(|sample| sample.seed != seed) {

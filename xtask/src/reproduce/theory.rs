@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use laau_core::statistics::{Difference, decide};
+use laau_core::statistics::Difference;
 use laau_core::tables::{GapRow, RateRow, TermRow};
 
 use super::claims::{Finding, finding, words};
@@ -22,6 +22,9 @@ pub(crate) struct Tested {
     pub(crate) finding: Finding,
 }
 
+/// Training episodes, and per seed the gap and both bounds.
+type Point = (usize, Vec<f64>, Vec<f64>, Option<Vec<f64>>);
+
 /// The measured sides of Theorem 6.1 for one data set, model and horizon.
 pub(crate) struct GapCurve {
     pub(crate) data: String,
@@ -29,7 +32,7 @@ pub(crate) struct GapCurve {
     pub(crate) horizon: usize,
     /// Training episodes, and per seed: the gap to the best model, the bound with the complexity by random signs, and that by
     /// Proposition 6.2 where it is known. In the loss of an episode.
-    pub(crate) points: Vec<(usize, Vec<f64>, Vec<f64>, Option<Vec<f64>>)>,
+    pub(crate) points: Vec<Point>,
 }
 
 /// All curves of a reproduction.
@@ -374,7 +377,7 @@ fn decay(points: &[(f64, f64, f64)]) -> Option<(f64, f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use laau_core::statistics::Verdict;
+    use laau_core::statistics::{Verdict, decide};
 
     #[test]
     fn a_planted_decay_is_found() {

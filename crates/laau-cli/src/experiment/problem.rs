@@ -45,7 +45,7 @@ pub(super) fn run(study: &Study<'_>, cells_of: &Cells<'_>) -> Result<(), Failure
         laws.push(Law::Real(name.clone(), name.parse()?, folder.to_owned()));
     }
     if laws.is_empty() {
-        laws.push(Law::Workload(problem.workload(None, None)?));
+        laws.push(Law::Workload(Box::new(problem.workload(None, None)?)));
     }
     let mut cells = Vec::new();
     for law in &laws {
@@ -67,7 +67,7 @@ pub(super) fn run(study: &Study<'_>, cells_of: &Cells<'_>) -> Result<(), Failure
 
 /// Where the episodes of a cell come from.
 enum Law {
-    Workload(ProblemWorkload),
+    Workload(Box<ProblemWorkload>),
     Real(String, Dataset, PathBuf),
 }
 

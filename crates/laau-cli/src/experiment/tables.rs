@@ -13,7 +13,7 @@ use crate::output;
 /// Named tables; they are written together at the end, each as a whole.
 pub(super) struct Tables {
     folder: PathBuf,
-    tables: BTreeMap<&'static str, csv::Writer<Vec<u8>>>,
+    by_name: BTreeMap<&'static str, csv::Writer<Vec<u8>>>,
     episodes: String,
 }
 
@@ -31,7 +31,7 @@ impl Tables {
         std::fs::create_dir_all(folder).map_err(|error| output::cannot_write(folder, &error))?;
         Ok(Self {
             folder: folder.to_owned(),
-            tables: BTreeMap::new(),
+            by_name: BTreeMap::new(),
             episodes: String::new(),
         })
     }
@@ -39,7 +39,7 @@ impl Tables {
     /// Adds a row to its table.
     pub(super) fn add<R: Row>(&mut self, row: &R) -> Result<(), Failure> {
         let table = self
-            .tables
+            .by_name
             .entry(R::FILE)
             .or_insert_with(|| csv::Writer::from_writer(Vec::new()));
         table
@@ -87,7 +87,7 @@ impl Tables {
 
     /// Writes all tables.
     pub(super) fn save(self) -> Result<(), Failure> {
-        for (name, table) in self.tables {
+        for (name, table) in self.by_name {
             let bytes = table
                 .into_inner()
                 .hint("this is a mistake in laau itself: please report it")?;
