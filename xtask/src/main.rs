@@ -44,6 +44,15 @@ enum Command {
     ///
     /// Example: cargo xtask reproduce --quick
     Reproduce(reproduce::ReproduceArgs),
+    /// Puts the verdicts of two reproductions side by side and fails if they contradict each other.
+    ///
+    /// Example: cargo xtask verdicts reproduction reproduction-10-19
+    Verdicts {
+        /// The folder of a reproduction.
+        one: PathBuf,
+        /// That of another, with other seeds.
+        other: PathBuf,
+    },
     /// Writes the documents' tables, figures and report from a full reproduction.
     ///
     /// Example: cargo xtask docs reproduction
@@ -80,6 +89,7 @@ fn main() -> ExitCode {
         Command::Lines => lines::run(&workspace_root()),
         Command::Newcomer => newcomer::run(&workspace_root()),
         Command::Reproduce(arguments) => reproduce::run(&arguments, &workspace_root()),
+        Command::Verdicts { one, other } => reproduce::verdicts::run(&one, &other),
         Command::Docs { folder } => reproduce::docs::run(&folder, &workspace_root()),
         Command::Audit(arguments) => audit::run(&arguments, &workspace_root()),
         Command::Bench(arguments) => bench::run(&arguments, &workspace_root()),

@@ -71,7 +71,9 @@ impl<'a> Episode<'a> {
 }
 
 /// A set of episodes of one horizon, in two flat tables.
-#[derive(Debug, Clone, PartialEq)]
+///
+/// Two sets are equal if all that a policy can meet in them is; the series they come from are not part of that.
+#[derive(Debug, Clone)]
 pub struct Episodes {
     horizon: usize,
     context_len: usize,
@@ -79,6 +81,17 @@ pub struct Episodes {
     contexts: Vec<f64>,
     budgets: Vec<f64>,
     scaling: Option<Arc<Scaling>>,
+    series: Option<Vec<Arc<str>>>,
+}
+
+impl PartialEq for Episodes {
+    fn eq(&self, other: &Self) -> bool {
+        let sizes = |set: &Self| (set.horizon, set.context_len, set.budget_len);
+        sizes(self) == sizes(other)
+            && self.contexts == other.contexts
+            && self.budgets == other.budgets
+            && self.scaling == other.scaling
+    }
 }
 
 impl Episodes {
@@ -121,6 +134,7 @@ impl Episodes {
                 contexts,
                 budgets,
                 scaling: None,
+                series: None,
             }),
         }
     }
@@ -142,6 +156,31 @@ impl Episodes {
     #[must_use]
     pub fn scaling(&self) -> Option<&Scaling> {
         self.scaling.as_deref()
+    }
+
+    /// The same episodes with the name of the series (VM, day, stock) that each comes from: episodes of one series are alike,
+    /// which the uncertainty of a comparison must know. Files of episodes do not keep it.
+    ///
+    /// # Errors
+    /// [`Error::WrongLength`] unless there is one name per episode.
+    pub fn with_series(self, series: Vec<Arc<str>>) -> Result<Self, Error> {
+        if series.len() != self.len() {
+            return Err(Error::WrongLength {
+                what: "the series of episodes",
+                expected: self.len(),
+                found: series.len(),
+            });
+        }
+        Ok(Self {
+            series: Some(series),
+            ..self
+        })
+    }
+
+    /// The series of each episode, if they are known.
+    #[must_use]
+    pub fn series(&self) -> Option<&[Arc<str>]> {
+        self.series.as_deref()
     }
 
     /// Number of episodes.
@@ -217,6 +256,7 @@ impl Episodes {
             contexts,
             budgets,
             scaling: self.scaling.clone(),
+            series: self.series_at(indices),
             ..*self
         }
     }
@@ -247,8 +287,14 @@ impl Episodes {
             budgets,
             horizon: steps,
             scaling: self.scaling.clone(),
+            series: self.series_at(indices),
             ..*self
         }
+    }
+
+    fn series_at(&self, indices: &[usize]) -> Option<Vec<Arc<str>>> {
+        let series = self.series.as_ref()?;
+        Some(indices.iter().map(|&index| Arc::clone(&series[index])).collect())
     }
 
     /// Checks that a problem can be played on these episodes: sizes fit, and every budget pays the lower bound of every

@@ -27,6 +27,7 @@ mod results;
 mod rollout;
 mod scaling;
 mod solver;
+pub mod statistics;
 mod sum;
 pub mod tables;
 mod task;

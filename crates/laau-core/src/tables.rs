@@ -4,6 +4,15 @@
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+/// The table of single test episodes: its columns are [`EPISODE_KEYS`], then every policy's utility per step under the policy's
+/// name, then, as `NAME left`, what it leaves of the first budget in percent. It is wide, since it would else be most of what is
+/// written.
+pub const EPISODES_FILE: &str = "episodes.csv";
+
+/// The first columns of [`EPISODES_FILE`]: source and construction, the distance of the training data, steps of an episode, the
+/// seed, the series that the episode is of, and its position.
+pub const EPISODE_KEYS: [&str; 6] = ["data", "target", "horizon", "seed", "series", "episode"];
+
 /// A row of a table.
 pub trait Row: Serialize + DeserializeOwned {
     /// The table's file name.
@@ -192,6 +201,22 @@ rows! {
         utility: f64,
     }
 
+    /// What a cold model that learns by SGD loses against one that was trained before, over a block of rounds.
+    "online_rates.csv" => RateRow {
+        /// Source and construction of the episodes.
+        data: String,
+        /// The step size.
+        learning_rate: f64,
+        /// The seed.
+        seed: u64,
+        /// The first round of the block, from 1.
+        first_round: usize,
+        /// Its last round.
+        last_round: usize,
+        /// Mean loss per step.
+        loss: f64,
+    }
+
     /// Utility on the training and on the test episodes.
     "generalisation.csv" => GapRow {
         /// Source and construction of the episodes.
@@ -242,6 +267,8 @@ rows! {
     "problems.csv" => ProblemRow {
         /// The problem's name.
         problem: String,
+        /// `workload`, or the name of the real data.
+        data: String,
         /// How episodes are made of series.
         construction: String,
         /// Steps of an episode.
@@ -270,6 +297,8 @@ rows! {
     "problem_budgets.csv" => BudgetRow {
         /// The problem's name.
         problem: String,
+        /// `workload`, or the name of the real data.
+        data: String,
         /// How episodes are made of series.
         construction: String,
         /// Steps of an episode.
@@ -288,6 +317,8 @@ rows! {
     "problem_left_out.csv" => LeftOutRow {
         /// The problem's name.
         problem: String,
+        /// `workload`, or the name of the real data.
+        data: String,
         /// The policy's name.
         policy: String,
         /// Why.
@@ -298,6 +329,8 @@ rows! {
     "problem_episodes.csv" => StepRow {
         /// The problem's name.
         problem: String,
+        /// `workload`, or the name of the real data.
+        data: String,
         /// The policy's name.
         policy: String,
         /// The step, from 0.

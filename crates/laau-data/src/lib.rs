@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod datasets;
 mod error;
 mod inspect;
 mod load;
@@ -9,6 +10,7 @@ pub mod synthetic;
 mod tables;
 mod windows;
 
+pub use datasets::{Dataset, DatasetOptions};
 pub use error::{Cell, Error};
 pub use inspect::{
     EpisodesStatistics, QUANTILES, TraceStatistics, ValueStatistics, inspect_episodes, inspect_trace,

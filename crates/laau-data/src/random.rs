@@ -30,6 +30,8 @@ pub(crate) enum Purpose {
     Prices = 10,
     /// The loads and the grid of one site; the index is the site.
     Site = 11,
+    /// The requests to one service; the index is the service.
+    Requests = 12,
 }
 
 /// The stream of draws of one purpose and index under a seed.

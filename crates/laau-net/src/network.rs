@@ -31,7 +31,7 @@ impl ModelSpec {
         parameters
     }
 
-    /// Pulls parameters back into the set that the network's bound allows (Prop. 5.3): the linear model's to the ball
+    /// Pulls parameters back into the set that the network's bound allows (Prop. 6.2): the linear model's to the ball
     /// `‖θ‖ ≤ Z`, each layer's matrix of an MLP to a spectral norm of at most the bound, by scaling it.
     ///
     /// # Panics
@@ -150,6 +150,15 @@ impl Output {
                 (simd.mul_f64s(value, unit), simd.mul_f64s(slope, unit))
             }
             Self::Exp => math::held_exp(simd, z, LARGEST_EXPONENT),
+            Self::Rectified => {
+                let (zero, one) = (simd.splat_f64s(0.0), simd.splat_f64s(1.0));
+                let value = simd.add_f64s(z, one);
+                let is_positive = simd.greater_than_f64s(value, zero);
+                (
+                    simd.select_f64s(is_positive, value, zero),
+                    simd.select_f64s(is_positive, one, zero),
+                )
+            }
         }
     }
 }
@@ -237,7 +246,7 @@ mod tests {
 
     #[test]
     fn outputs_are_one_at_zero_and_never_negative() {
-        for output in [Output::Softplus, Output::Exp] {
+        for output in [Output::Softplus, Output::Exp, Output::Rectified] {
             assert!((output.apply(Scalar::new(), 0.0).0 - 1.0).abs() < 1e-15);
             for z in [-1e300, -800.0, -31.0, -1.0, 31.0, 700.0, 1e300] {
                 let (value, slope) = output.apply(Scalar::new(), z);

@@ -237,10 +237,10 @@ pub enum Network {
     Mlp {
         /// The width of each hidden layer.
         hidden: Vec<usize>,
-        /// The largest spectral norm that a layer's weight matrix may have, if bounded (Prop. 5.3).
+        /// The largest spectral norm that a layer's weight matrix may have, if bounded (Prop. 6.2).
         spectral_bound: Option<f64>,
     },
-    /// `θᵀφ(v)` with `‖θ‖ ≤ Z` (Prop. 5.3); `θ` holds all outputs and the bias.
+    /// `θᵀφ(v)` with `‖θ‖ ≤ Z` (Prop. 6.2); `θ` holds all outputs and the bias.
     Linear {
         /// The bound `Z`, if any.
         norm_bound: Option<f64>,
@@ -268,6 +268,8 @@ pub enum Output {
     Softplus,
     /// `e^z`, with `z` held within ±30.
     Exp,
+    /// `max(1 + z, 0)`: with a linear network, the `max(θᵀφ, 0)` of Proposition 6.2.
+    Rectified,
 }
 
 /// What the output is multiplied with.

@@ -23,7 +23,7 @@ pub mod prelude {
         RlOptions,
     };
     pub use laau_core::problems::{
-        LogUtility, PowerProvisioning, Trading, VmAllocation, WeightedFairness, Wireless,
+        LlmTokens, LogUtility, PowerProvisioning, Trading, VmAllocation, WeightedFairness, Wireless,
     };
     pub use laau_core::{
         Agent, AutoDiff, Comparison, Dimensions, EpisodeRun, Episodes, Error, Fit, FitSets, Fitted, Ledger,

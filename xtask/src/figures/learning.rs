@@ -7,9 +7,9 @@ use kuva::prelude::*;
 use kuva::render::figure::Figure;
 
 use super::policies::band;
-use super::style::{data_name, dress, policy_colour, policy_name, save};
+use super::style::{data_name, dress, log_ticks, mark_few, policy_colour, policy_name, save};
 use super::tables::{Spread, distinct};
-use laau_core::tables::{GapRow, GradientRow, PointRow, RoundRow, ShiftRow};
+use laau_core::tables::{GradientRow, PointRow, RoundRow, ShiftRow};
 
 /// Figure 3: tested on the default, trained on data shifted by a Wasserstein distance; as utility, and as a fraction of OPT,
 /// which takes out how much there is to earn on the data of a seed.
@@ -52,6 +52,7 @@ fn by_distance(
             .with_title(format!("Trained on shifted data, N = 20, {}", data_name(&data)))
             .with_x_label("Wasserstein distance of the training contexts")
             .with_y_label(label);
+        let layout = mark_few(layout, distinct(&of_data, |row| row.target).len());
         save(&render_multiple(plots, layout), folder, &format!("{name}_{data}"))?;
     }
     Ok(())
@@ -101,7 +102,7 @@ pub(super) fn tsne(rows: &[PointRow], folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Prop. 5.4: the average utility up to each round, over that of OPT: episodes differ far more than policies do.
+/// Algorithm 2: the average utility up to each round, over that of OPT: episodes differ far more than policies do.
 pub(super) fn online_learning(rows: &[RoundRow], folder: &Path) -> anyhow::Result<()> {
     for data in distinct(rows, |row| row.data.clone()) {
         let of_data: Vec<&RoundRow> = rows.iter().filter(|row| row.data == data).collect();
@@ -139,59 +140,12 @@ pub(super) fn online_learning(rows: &[RoundRow], folder: &Path) -> anyhow::Resul
             .with_title(format!("Online learning from a cold start, {}", data_name(&data)))
             .with_x_label("round (episodes seen)")
             .with_y_label("average utility up to the round, fraction of OPT")
-            .with_log_x();
+            .with_log_x()
+            .with_x_tick_format(log_ticks(1.0, 1e5));
         save(
             &render_multiple(plots, layout),
             folder,
             &format!("online_learning_{data}"),
-        )?;
-    }
-    Ok(())
-}
-
-/// Section 6: the gap between training and test utility, beside the slope of the bound.
-pub(super) fn generalisation(rows: &[GapRow], folder: &Path) -> anyhow::Result<()> {
-    let colours = ["#D55E00", "#0072B2", "#009E73", "#E69F00", "#CC79A7", "#56B4E9"];
-    for data in distinct(rows, |row| row.data.clone()) {
-        let of_data: Vec<&GapRow> = rows.iter().filter(|row| row.data == data).collect();
-        let mut plots: Vec<Plot> = Vec::new();
-        let mut most = 0.0_f64;
-        for ((model, horizon), colour) in distinct(&of_data, |row| (row.model.clone(), row.horizon))
-            .into_iter()
-            .zip(colours.into_iter().cycle())
-        {
-            let points: Vec<(f64, Spread)> = distinct(&of_data, |row| row.episodes)
-                .into_iter()
-                .filter_map(|n| {
-                    let of = of_data
-                        .iter()
-                        .filter(|row| row.episodes == n && row.model == model && row.horizon == horizon);
-                    // A logarithmic axis has no place for gaps at or below zero.
-                    Spread::of(of.map(|row| (row.train - row.test).abs().max(1e-5))).map(|s| (n as f64, s))
-                })
-                .collect();
-            most = points.iter().map(|(n, s)| s.mean * n.sqrt()).fold(most, f64::max);
-            plots.extend(band(&points, &format!("{model}, N = {horizon}"), colour));
-        }
-        let slope = distinct(&of_data, |row| row.episodes)
-            .into_iter()
-            .map(|n| (n as f64, most / (n as f64).sqrt()));
-        plots.push(Plot::Line(
-            LinePlot::new()
-                .with_data(slope)
-                .with_color("#000000")
-                .with_dashed()
-                .with_legend("slope 1/√n"),
-        ));
-        let layout = dress(Layout::auto_from_plots(&plots))
-            .with_title(format!("Generalisation gap, {}", data_name(&data)))
-            .with_x_label("training episodes n")
-            .with_y_label("|training − test utility| per step")
-            .with_log_scale();
-        save(
-            &render_multiple(plots, layout),
-            folder,
-            &format!("generalisation_{data}"),
         )?;
     }
     Ok(())
@@ -221,6 +175,8 @@ pub(super) fn gradients(rows: &[GradientRow], folder: &Path) -> anyhow::Result<(
         .with_title("Gradient of an episode: accuracy and cost")
         .with_x_label("cost in solves of the layer")
         .with_y_label("relative error")
-        .with_log_scale();
+        .with_log_scale()
+        .with_x_tick_format(log_ticks(1.0, 1e6))
+        .with_y_tick_format(log_ticks(1e-16, 1.0));
     save(&render_multiple(plots, layout), folder, "gradients")
 }

@@ -3,12 +3,16 @@
 mod architecture;
 mod guard;
 mod learning;
+mod losses;
 mod policies;
 pub(crate) mod problems;
 pub(crate) mod style;
 pub(crate) mod tables;
+mod theory;
 
 use std::path::Path;
+
+use crate::reproduce::samples::Samples;
 
 /// Draws the figures of all tables in a folder into its `figures` folder; a table that is not there is passed over.
 pub(crate) fn run(folder: &Path) -> anyhow::Result<()> {
@@ -24,11 +28,13 @@ pub(crate) fn run(folder: &Path) -> anyhow::Result<()> {
     policies::remaining_budget(&policies_table, &figures)?;
     policies::rl_vs_laau(&policies_table, &figures)?;
     policies::distribution(&tables::read(folder)?, &figures)?;
+    losses::paired(&Samples::read(folder)?, &figures)?;
     learning::ood(&tables::read(folder)?, &figures)?;
     guard::value_of_level(&tables::read(folder)?, &figures)?;
     learning::tsne(&tables::read(folder)?, &figures)?;
     learning::online_learning(&tables::read(folder)?, &figures)?;
-    learning::generalisation(&tables::read(folder)?, &figures)?;
+    theory::online_rates(&tables::read(folder)?, &figures)?;
+    theory::gap_and_bound(&tables::read(folder)?, &tables::read(folder)?, &figures)?;
     learning::gradients(&tables::read(folder)?, &figures)?;
     problems::episodes(&tables::read(folder)?, &figures)
 }

@@ -7,7 +7,7 @@ use kuva::plot::forest::ForestRow;
 use kuva::prelude::*;
 use kuva::render::figure::Figure;
 
-use super::style::{data_name, dress, policy_colour, policy_name, save};
+use super::style::{data_name, dress, log_ticks, mark_few, policy_colour, policy_name, save};
 use super::tables::{Spread, distinct};
 use laau_core::tables::{EpisodeRow, PolicyRow};
 
@@ -122,6 +122,7 @@ pub(super) fn rl_vs_laau(rows: &[PolicyRow], folder: &Path) -> anyhow::Result<()
             .with_x_label("horizon N (steps)")
             .with_y_label("fraction of OPT")
             .with_x_tick_step(10.0);
+        let layout = mark_few(layout, distinct(rows, |row| row.horizon).len());
         save(
             &render_multiple(plots, layout),
             folder,
@@ -191,7 +192,8 @@ pub(super) fn distribution(rows: &[EpisodeRow], folder: &Path) -> anyhow::Result
             layout = layout
                 .with_log_y()
                 .with_y_axis_min(floor)
-                .with_y_axis_max(1.2 * most);
+                .with_y_axis_max(1.2 * most)
+                .with_y_tick_format(log_ticks(floor, most));
         }
         if below > 0 {
             let all: usize = groups.iter().map(|(_, values)| values.len()).sum();

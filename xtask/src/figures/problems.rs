@@ -58,6 +58,19 @@ const NAMES: &[Names] = &[
         budgets: &["energy", "carbon"],
         action: "servers",
     },
+    Names {
+        problem: "llm-tokens",
+        title: "Token budget",
+        contexts: &[
+            "short: tokens asked for",
+            "long: tokens asked for",
+            "short: prompt share",
+            "long: prompt share",
+        ],
+        actions: &["short", "long"],
+        budgets: &["tokens", "spend"],
+        action: "thousands of tokens granted",
+    },
 ];
 
 /// The names of a problem, if it has any here.
@@ -70,9 +83,14 @@ const COLOURS: &[&str] = &["#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 
 /// Draws `episode_PROBLEM`: contexts, the actions of the offline optimum and of LAAU, and what remains of each budget.
 pub(super) fn episodes(rows: &[StepRow], folder: &Path) -> anyhow::Result<()> {
-    for problem in distinct(rows, |row| row.problem.clone()) {
+    let rows: Vec<&StepRow> = rows.iter().filter(|row| row.data == "workload").collect();
+    for problem in distinct(&rows, |row| row.problem.clone()) {
         let Some(names) = names(&problem) else { continue };
-        let of: Vec<&StepRow> = rows.iter().filter(|row| row.problem == problem).collect();
+        let of: Vec<&StepRow> = rows
+            .iter()
+            .copied()
+            .filter(|row| row.problem == problem)
+            .collect();
         let contexts = Lines::new(&of, "opt", "context", names.contexts);
         // Where the context has one entry, so that colours agree: the first one is black.
         let offset = usize::from(names.contexts.len() > names.actions.len());

@@ -1,11 +1,13 @@
 //! One look for all figures: names, colours, sizes, files.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use kuva::backend::png::PngBackend;
 use kuva::backend::svg::SvgBackend;
 use kuva::prelude::*;
+use kuva::render::layout::TickFormat;
 use kuva::render::render::Scene;
 
 /// Name in figures and colour of every policy. The colours are Okabe and Ito's, safe for colour-blind readers; rivals
@@ -18,6 +20,7 @@ const POLICIES: &[(&str, &str, &str)] = &[
     ("dgd", "DGD", "#CC79A7"),
     ("mw", "MW", "#E69F00"),
     ("cr-pursuit", "CR-Pursuit", "#777777"),
+    ("cr-pursuit-guaranteed", "CR-Pursuit, guaranteed", "#BBBBBB"),
     ("rl", "RL", "#882255"),
     ("ce", "CE re-solve", "#009E73"),
     ("laau", "LAAU", "#D55E00"),
@@ -59,6 +62,32 @@ pub(crate) fn dress(layout: Layout) -> Layout {
         .with_label_size(14)
         .with_tick_size(12)
         .with_body_size(12)
+}
+
+/// One format for all ticks of a logarithmic axis: plain numbers, or powers of ten where those would be long.
+pub(crate) fn log_ticks(least: f64, most: f64) -> TickFormat {
+    let is_plain = least >= 1e-4 && most <= 1e6;
+    TickFormat::Custom(Arc::new(move |value| {
+        if is_plain {
+            // Through nine digits, so that 0.30000000000000004 is 0.3.
+            let short: f64 = format!("{value:.8e}").parse().unwrap_or(value);
+            short.to_string()
+        } else {
+            format!("{value:.0e}")
+        }
+    }))
+}
+
+/// Marks a figure whose curves have two points or fewer: a quick run draws them, and nothing can be read from them.
+pub(crate) fn mark_few(layout: Layout, points: usize) -> Layout {
+    match points {
+        0..=2 => layout
+            .with_subtitle(format!(
+                "{points} points a curve (quick run): a line through them says nothing"
+            ))
+            .with_subtitle_size(11),
+        _ => layout,
+    }
 }
 
 /// Writes a figure as SVG and PNG.

@@ -6,6 +6,7 @@ use anyhow::{Context, ensure};
 use laau_core::tables::{GuardRow, PolicyRow};
 
 use super::manifest::Manifest;
+use super::problems::Problems;
 use crate::figures::style::{data_name, policy_name, write};
 use crate::figures::tables::{Spread, distinct, read};
 
@@ -16,6 +17,7 @@ const SOURCES: [&str; 2] = ["synthetic", "trace"];
 const FIGURES: &[&str] = &[
     "architecture.png",
     "architecture.svg",
+    "episode_llm-tokens.png",
     "episode_power.png",
     "episode_trading.png",
     "episode_vm-allocation.png",
@@ -24,9 +26,23 @@ const FIGURES: &[&str] = &[
     "fraction_by_horizon_synthetic-interleaved.png",
     "guard_synthetic-consecutive.png",
     "guard_trace-interleaved.png",
+    "loss_synthetic-consecutive.png",
+    "loss_trace-consecutive.png",
+    "generalisation_synthetic-interleaved_20.png",
+    "online_rates_synthetic-consecutive.png",
 ];
 
-/// Writes `docs/reproduction.md`, the figures of documents, and the tables of the README and of `docs/guard.md`.
+/// The pages of problems, each with a table of its workload and real data side by side.
+const PAGES: &[(&str, &str)] = &[
+    ("llm-tokens", "docs/problems/llm_tokens.md"),
+    ("power", "docs/problems/power.md"),
+    ("trading", "docs/problems/trading.md"),
+    ("vm-allocation", "docs/problems/vm_allocation.md"),
+    ("wireless", "docs/problems/wireless.md"),
+];
+
+/// Writes `docs/reproduction.md`, the figures of documents, and the tables of the README, of `docs/guard.md` and of the pages of
+/// problems.
 pub(crate) fn run(folder: &Path, root: &Path) -> anyhow::Result<()> {
     let manifest =
         Manifest::load(folder).with_context(|| format!("{} holds no reproduction", folder.display()))?;
@@ -46,7 +62,7 @@ pub(crate) fn run(folder: &Path, root: &Path) -> anyhow::Result<()> {
     );
     let page = format!(
         "{report}# Other problems\n\nSeveral actions, several budgets, usage that is not linear: [what they \
-         are](problems/README.md). Differences are in points (hundredths of OPT), with their range over seeds.\n\n{}",
+         are](problems/README.md). Differences are in points (hundredths of OPT), paired, with 95 % intervals.\n\n{}",
         text("problems.md")?
     );
     write(&root.join("docs/reproduction.md"), page.as_bytes())?;
@@ -61,12 +77,38 @@ pub(crate) fn run(folder: &Path, root: &Path) -> anyhow::Result<()> {
     for source in SOURCES {
         readme = spliced(&readme, source, &table(&policies, source))?;
     }
+    readme = spliced(&readme, "claims", &text("claims.md")?)?;
+    readme = spliced(&readme, "run", &run_sentence(&manifest, &policies))?;
     write(&place, readme.as_bytes())?;
+    let problems = Problems::read(folder)?;
+    for (problem, place) in PAGES {
+        let place = root.join(place);
+        let page =
+            std::fs::read_to_string(&place).with_context(|| format!("cannot read {}", place.display()))?;
+        write(
+            &place,
+            spliced(&page, problem, &problems.page_table(problem))?.as_bytes(),
+        )?;
+    }
     let place = root.join("docs/guard.md");
     let page = std::fs::read_to_string(&place).context("cannot read docs/guard.md")?;
     write(
         &place,
         spliced(&page, "guard", &guard_table(&read(folder)?))?.as_bytes(),
+    )
+}
+
+/// What the README says of the run itself.
+fn run_sentence(manifest: &Manifest, policies: &[PolicyRow]) -> String {
+    let seconds = manifest.experiments.iter().map(|e| e.seconds).sum::<f64>();
+    let violations: usize = policies.iter().map(|row| row.violations).sum();
+    let data = manifest.data.as_deref().map_or("", |_| " --data DIR");
+    format!(
+        "`cargo xtask reproduce --trace FILE{data}` took {:.0} minutes at commit `{}`, with {} seeds. Budgets were overspent in {violations} \
+         steps of all policies together.\n",
+        seconds / 60.0,
+        manifest.commit,
+        manifest.seeds.len()
     )
 }
 

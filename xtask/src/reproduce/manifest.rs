@@ -18,6 +18,12 @@ pub(super) struct Manifest {
     pub(super) seeds: Vec<u64>,
     /// The name of the trace, if one was given.
     pub(super) trace: Option<String>,
+    /// Whether real data were given: the name of their folder.
+    #[serde(default)]
+    pub(super) data: Option<String>,
+    /// Experiments on real data that were skipped, since none were given.
+    #[serde(default)]
+    pub(super) skipped: Vec<String>,
     /// The experiments that are finished.
     pub(super) experiments: Vec<Finished>,
 }

@@ -8,6 +8,9 @@ mod manifest;
 mod page;
 mod problems;
 mod report;
+pub(crate) mod samples;
+pub(crate) mod theory;
+pub(crate) mod verdicts;
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,6 +20,7 @@ use std::time::Instant;
 
 use anyhow::{Context, bail, ensure};
 use clap::{Args, ValueEnum};
+use laau_core::tables::EPISODES_FILE;
 
 use self::manifest::{Finished, Manifest};
 use crate::figures;
@@ -33,9 +37,15 @@ pub(crate) struct ReproduceArgs {
     /// Run only the experiments whose name begins so (may be repeated)
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// Seeds of data, weights and shuffles
-    #[arg(long, value_delimiter = ',', default_value = "0,1,2")]
-    seeds: Vec<u64>,
+    /// Folder of real data (carbon/, radio/, prices/, llm/); experiments on real data are skipped without it
+    #[arg(long, value_name = "DIR", conflicts_with = "golden")]
+    data: Option<PathBuf>,
+    /// Seeds of data, weights and shuffles: numbers and ranges, such as 0..9 [default: 0..9, with --quick 0..2]
+    #[arg(long, value_name = "SEEDS")]
+    seeds: Option<String>,
+    /// Write the documents from the run: docs/reproduction.md, the tables of the README and of the pages of problems, figures
+    #[arg(long, conflicts_with = "quick")]
+    write_docs: bool,
     /// Run finished experiments again
     #[arg(long)]
     fresh: bool,
@@ -58,15 +68,21 @@ enum Golden {
 
 /// Runs what is not finished yet, draws the figures, writes the page.
 pub(crate) fn run(arguments: &ReproduceArgs, root: &Path) -> anyhow::Result<()> {
-    let experiments = experiments(root, &arguments.only)?;
+    let (experiments, skipped) = experiments(root, arguments)?;
+    for name in &skipped {
+        println!("{name} is skipped: it needs real data (--data DIR)");
+    }
     println!("building the binary");
     let binary = laau_dashboard::cargo::build("laau", root)?;
     let folder = &arguments.output;
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let mut manifest = open_manifest(arguments, root, folder);
+    let mut manifest = open_manifest(arguments, root, folder)?;
+    manifest.skipped = skipped;
 
-    let mut work: Vec<(&Experiment, &str, Option<&str>)> =
-        experiments.iter().map(|e| (e, "synthetic", None)).collect();
+    let mut work: Vec<(&Experiment, &str, Option<&str>)> = experiments
+        .iter()
+        .map(|e| (e, if e.needs_data() { "real" } else { "synthetic" }, None))
+        .collect();
     if let Some(trace) = arguments.trace.as_deref() {
         let on_trace = experiments.iter().filter(|e| e.runs_on_a_trace());
         work.extend(on_trace.map(|e| (e, "trace", Some(trace))));
@@ -94,7 +110,7 @@ pub(crate) fn run(arguments: &ReproduceArgs, root: &Path) -> anyhow::Result<()> 
             work.len(),
             experiment.name
         );
-        let seconds = run_one(&binary, experiment, data, *trace, arguments)?;
+        let seconds = run_one(&binary, experiment, data, *trace, &manifest.seeds, arguments)?;
         manifest
             .experiments
             .retain(|e| e.name != experiment.name || e.data != *data);
@@ -113,6 +129,9 @@ pub(crate) fn run(arguments: &ReproduceArgs, root: &Path) -> anyhow::Result<()> 
     let page = folder.join("index.html");
     println!("{}", page.display());
     println!("{}", look::look(&page)?);
+    if arguments.write_docs {
+        docs::run(folder, root)?;
+    }
     let kept = root.join("experiments").join("golden");
     match arguments.golden {
         Some(Golden::Check) => golden::check(folder, &kept),
@@ -135,6 +154,11 @@ impl Experiment {
         self.table.contains_key("constructions")
     }
 
+    /// Whether it is about real data, which are not part of the project.
+    fn needs_data(&self) -> bool {
+        self.table.contains_key("data")
+    }
+
     /// What was run: sizes and all other keys.
     fn settings(&self, quick: bool) -> toml::Table {
         let mut table = self.table.clone();
@@ -146,7 +170,9 @@ impl Experiment {
     }
 }
 
-fn experiments(root: &Path, only: &[String]) -> anyhow::Result<Vec<Experiment>> {
+/// The experiments to run, and the names of those that are skipped because their data are not given.
+fn experiments(root: &Path, arguments: &ReproduceArgs) -> anyhow::Result<(Vec<Experiment>, Vec<String>)> {
+    let only = &arguments.only;
     let folder = root.join("experiments");
     let mut found = Vec::new();
     for entry in std::fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))? {
@@ -181,14 +207,40 @@ fn experiments(root: &Path, only: &[String]) -> anyhow::Result<Vec<Experiment>> 
         only.join(" or "),
         names.join(", ")
     );
-    Ok(found)
+    let mut skipped = Vec::new();
+    if arguments.data.is_none() {
+        skipped.extend(found.iter().filter(|e| e.needs_data()).map(|e| e.name.clone()));
+        found.retain(|e| !e.needs_data());
+    }
+    Ok((found, skipped))
+}
+
+/// Numbers and ranges, both ends included: `0..9`, or `0,1,5..7`.
+fn parse_seeds(text: &str) -> anyhow::Result<Vec<u64>> {
+    let mut seeds = Vec::new();
+    for part in text.split(',') {
+        let number = |text: &str| -> anyhow::Result<u64> {
+            text.trim()
+                .parse()
+                .with_context(|| format!("expected seeds such as 0..9 or 0,1,2, found `{part}`"))
+        };
+        match part.split_once("..") {
+            Some((first, last)) => seeds.extend(number(first)?..=number(last)?),
+            None => seeds.push(number(part)?),
+        }
+    }
+    seeds.sort_unstable();
+    seeds.dedup();
+    ensure!(!seeds.is_empty(), "expected at least one seed in `{text}`");
+    Ok(seeds)
 }
 
 /// The manifest to go on with: the one that is there, if it was made under the same conditions.
-fn open_manifest(arguments: &ReproduceArgs, root: &Path, folder: &Path) -> Manifest {
-    let mut seeds = arguments.seeds.clone();
-    seeds.sort_unstable();
-    seeds.dedup();
+fn open_manifest(arguments: &ReproduceArgs, root: &Path, folder: &Path) -> anyhow::Result<Manifest> {
+    // A claim that rests on fewer than ten seeds is seldom decided; a quick run decides nothing.
+    let default = if arguments.quick { "0..2" } else { "0..9" };
+    let seeds = parse_seeds(arguments.seeds.as_deref().unwrap_or(default))?;
+    let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
     let trace = arguments.trace.as_deref().map(|path| {
         Path::new(path)
             .file_name()
@@ -199,9 +251,14 @@ fn open_manifest(arguments: &ReproduceArgs, root: &Path, folder: &Path) -> Manif
         quick: arguments.quick,
         seeds,
         trace,
+        data: arguments
+            .data
+            .as_deref()
+            .map(|path| name(path).unwrap_or_default()),
+        skipped: Vec::new(),
         experiments: Vec::new(),
     };
-    match Manifest::load(folder) {
+    Ok(match Manifest::load(folder) {
         Some(old)
             if !arguments.fresh
                 && old.commit == fresh.commit
@@ -212,11 +269,12 @@ fn open_manifest(arguments: &ReproduceArgs, root: &Path, folder: &Path) -> Manif
             Manifest {
                 experiments: old.experiments,
                 trace: fresh.trace.clone().or(old.trace),
+                data: fresh.data.clone().or(old.data),
                 ..fresh
             }
         }
         _ => fresh,
-    }
+    })
 }
 
 /// Runs one experiment into a folder of its own; gives the seconds it took.
@@ -225,10 +283,11 @@ fn run_one(
     experiment: &Experiment,
     data: &str,
     trace: Option<&str>,
+    seeds: &[u64],
     arguments: &ReproduceArgs,
 ) -> anyhow::Result<f64> {
     let folder = arguments.output.join("tables").join(data).join(&experiment.name);
-    let seeds: Vec<String> = arguments.seeds.iter().map(u64::to_string).collect();
+    let seeds: Vec<String> = seeds.iter().map(u64::to_string).collect();
     let mut command = Command::new(binary);
     command
         .arg("experiment")
@@ -242,6 +301,9 @@ fn run_one(
     }
     if let Some(trace) = trace {
         command.arg("--trace").arg(trace);
+    }
+    if let (true, Some(folder)) = (experiment.needs_data(), &arguments.data) {
+        command.arg("--data").arg(folder);
     }
     let started = Instant::now();
     let status = command
@@ -271,7 +333,9 @@ fn merge_tables(folder: &Path, manifest: &Manifest) -> anyhow::Result<()> {
             std::fs::read_dir(&tables).with_context(|| format!("cannot read {}", tables.display()))?
         {
             let path = table?.path();
-            if path.extension().is_some_and(|extension| extension == "csv") {
+            // Single episodes stay where they are: their columns are the policies of their experiment.
+            let is_wide = path.file_name().is_some_and(|name| name == EPISODES_FILE);
+            if !is_wide && path.extension().is_some_and(|extension| extension == "csv") {
                 found.push(path);
             }
         }
@@ -311,7 +375,9 @@ mod tests {
             quick: true,
             trace: None,
             only: Vec::new(),
-            seeds: vec![0, 1],
+            data: None,
+            seeds: Some("0,1".into()),
+            write_docs: false,
             fresh: false,
             golden: None,
             output: folder.to_owned(),
@@ -333,34 +399,44 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let root = laau_dashboard::workspace_root();
         let same = arguments(folder.path());
-        let mut manifest = open_manifest(&same, &root, folder.path());
+        let mut manifest = open_manifest(&same, &root, folder.path()).unwrap();
         manifest.experiments.push(finished("ood", "synthetic"));
         manifest.save(folder.path()).unwrap();
 
-        let again = open_manifest(&same, &root, folder.path());
+        let again = open_manifest(&same, &root, folder.path()).unwrap();
         assert!(again.has("ood", "synthetic", "1"));
         assert!(!again.has("ood", "synthetic", "2"), "a changed experiment");
         assert!(!again.has("ood", "trace", "1"));
 
         let others: [fn(&mut ReproduceArgs); 3] = [
             |other| other.quick = false,
-            |other| other.seeds = vec![0],
+            |other| other.seeds = Some("0".into()),
             |other| other.fresh = true,
         ];
         for change in others {
             let mut other = arguments(folder.path());
             change(&mut other);
             assert!(
-                !open_manifest(&other, &root, folder.path()).has("ood", "synthetic", "1"),
+                !open_manifest(&other, &root, folder.path())
+                    .unwrap()
+                    .has("ood", "synthetic", "1"),
                 "{other:?}"
             );
         }
         // A trace adds to what is there.
         let mut with_trace = arguments(folder.path());
         with_trace.trace = Some("somewhere/readings.csv.gz".into());
-        let manifest = open_manifest(&with_trace, &root, folder.path());
+        let manifest = open_manifest(&with_trace, &root, folder.path()).unwrap();
         assert!(manifest.has("ood", "synthetic", "1"));
         assert_eq!(manifest.trace.as_deref(), Some("readings.csv.gz"));
+    }
+
+    #[test]
+    fn seeds_are_numbers_and_ranges() {
+        assert_eq!(parse_seeds("10..12").unwrap(), [10, 11, 12]);
+        assert_eq!(parse_seeds("3,0..1,3").unwrap(), [0, 1, 3]);
+        assert!(parse_seeds("a").is_err());
+        assert!(parse_seeds("5..3").is_err());
     }
 
     #[test]
@@ -379,7 +455,8 @@ mod tests {
             &arguments(folder.path()),
             &laau_dashboard::workspace_root(),
             folder.path(),
-        );
+        )
+        .unwrap();
         manifest.experiments = vec![finished("ood", "trace"), finished("ood", "synthetic")];
         merge_tables(folder.path(), &manifest).unwrap();
         let merged = std::fs::read_to_string(folder.path().join("t.csv")).unwrap();
@@ -389,7 +466,11 @@ mod tests {
     #[test]
     fn every_experiment_is_found_and_a_wrong_name_is_answered_with_the_right_ones() {
         let root = laau_dashboard::workspace_root();
-        let all = experiments(&root, &[]).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let mut arguments = arguments(folder.path());
+        let (all, skipped) = experiments(&root, &arguments).unwrap();
+        assert!(skipped.contains(&"real_power".to_owned()), "{skipped:?}");
+        assert!(all.iter().all(|e| !e.needs_data()));
         assert!(all.iter().any(|e| e.name == "policies" && e.runs_on_a_trace()));
         assert!(all.iter().any(|e| e.name == "gradients" && !e.runs_on_a_trace()));
         let settings = |quick| {
@@ -398,7 +479,10 @@ mod tests {
                 .map(|e| e.settings(quick)["train"].clone())
         };
         assert_ne!(settings(true), settings(false));
-        let error = experiments(&root, &["figure2".into()])
+        arguments.data = Some(folder.path().to_owned());
+        assert!(experiments(&root, &arguments).unwrap().1.is_empty());
+        arguments.only = vec!["figure2".into()];
+        let error = experiments(&root, &arguments)
             .map(|_| ())
             .unwrap_err()
             .to_string();

@@ -8,9 +8,12 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use super::claims::{self, Claim, DATA_SETS, Evidence};
 use super::manifest::Manifest;
 use super::problems::Problems;
-use super::report::{self, missing, word};
+use super::report::{self, missing};
+use super::samples::Samples;
+use super::theory::{self, Tested};
 use crate::figures::style::{data_name, policy_name, write};
 use crate::figures::tables::{self, Spread, distinct};
+use laau_core::statistics::Verdict;
 use laau_core::tables::{PolicyRow, TermRow};
 
 /// What each figure shows, by the beginning of its file's name, in the order of the page.
@@ -34,15 +37,23 @@ const FIGURES: &[(&str, &str)] = &[
         "Training and testing episodes, embedded by t-SNE (Fig. 4).",
     ),
     ("distribution", "Utility of single episodes at N = 20 (Fig. 5)."),
+    (
+        "loss",
+        "Loss of single episodes against OPT at N = 20, paired and logarithmic: where policies part.",
+    ),
     ("rl_vs_laau", "RL and LAAU by horizon (Fig. 6)."),
     ("remaining_budget", "What is left of the budget (Fig. 7)."),
     (
         "online_learning",
-        "Average utility by round of Algorithm 2, as a fraction of OPT's (Prop. 5.4).",
+        "Average utility by round of Algorithm 2, as a fraction of OPT's (Algorithm 2).",
+    ),
+    (
+        "online_rates",
+        "Loss of a round against a model that was trained before, by step size, with fits (Prop. 6.3).",
     ),
     (
         "generalisation",
-        "Gap between training and test utility (Theorem 5.2, Prop. 5.3).",
+        "The gap to the best model, and the bound on it (Theorem 6.1, Prop. 6.2).",
     ),
     ("gradients", "Accuracy and cost of gradients (Section 5)."),
     (
@@ -55,19 +66,27 @@ const FIGURES: &[(&str, &str)] = &[
 pub(super) fn write_page(folder: &Path, manifest: &Manifest) -> anyhow::Result<()> {
     let policies: Vec<PolicyRow> = tables::read(folder)?;
     let evidence = Evidence {
-        policies: policies.clone(),
-        shifts: tables::read(folder)?,
+        samples: Samples::read(folder)?,
         guards: tables::read(folder)?,
     };
     let claims = claims::decide(&evidence);
+    let tested = theory::tested(folder)?;
     write(
         &folder.join("report.md"),
-        report::markdown(manifest, &claims, &policies).as_bytes(),
+        report::markdown(manifest, &claims, &tested, &policies).as_bytes(),
     )?;
+    write(&folder.join("claims.md"), report::verdicts(&claims).as_bytes())?;
     let problems = Problems::read(folder)?;
     write(&folder.join("problems.md"), problems.markdown().as_bytes())?;
     let terms: Vec<TermRow> = tables::read(folder)?;
-    let page = page(manifest, &claims, &policies, &problems, &terms, &figures(folder)?);
+    let contents = Contents {
+        claims: &claims,
+        tested: &tested,
+        policies: &policies,
+        problems: &problems,
+        terms: &terms,
+    };
+    let page = page(manifest, &contents, &figures(folder)?);
     write(&folder.join("index.html"), page.into_string().as_bytes())
 }
 
@@ -102,14 +121,23 @@ fn figures(folder: &Path) -> anyhow::Result<Vec<Figure>> {
     Ok(found)
 }
 
-fn page(
-    manifest: &Manifest,
-    claims: &[Claim],
-    policies: &[PolicyRow],
-    problems: &Problems,
-    terms: &[TermRow],
-    figures: &[Figure],
-) -> Markup {
+/// What the page is made of.
+struct Contents<'a> {
+    claims: &'a [Claim],
+    tested: &'a [Tested],
+    policies: &'a [PolicyRow],
+    problems: &'a Problems,
+    terms: &'a [TermRow],
+}
+
+fn page(manifest: &Manifest, contents: &Contents<'_>, figures: &[Figure]) -> Markup {
+    let Contents {
+        claims,
+        tested,
+        policies,
+        problems,
+        terms,
+    } = *contents;
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -129,10 +157,10 @@ fn page(
                     (what_was_run(manifest))
                     h2 id="claims" { "Claims" }
                     p {
-                        "A claim is reproduced if it holds for the mean over seeds. Policies are tuned on validation "
-                        "episodes alone; the test episodes are used once. All variants that were run are listed."
+                        (report::RULES.replace('*', "")) " All variants that were run are listed."
                     }
                     (claims_table(claims))
+                    (theorems(tested))
                     h2 id="results" { "Results" }
                     (results_table(policies))
                     (problems.markup())
@@ -159,6 +187,8 @@ fn what_was_run(manifest: &Manifest) -> Markup {
                 tr { th { "size" } td { (if manifest.quick { "quick (small; not the paper's sizes)" } else { "full (the paper's sizes)" }) } }
                 tr { th { "seeds" } td { (manifest.seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")) } }
                 tr { th { "trace" } td { (manifest.trace.as_deref().unwrap_or("none given: only the embedded workload")) } }
+                tr { th { "real data" } td { (manifest.data.as_deref().map_or_else(
+                    || format!("none given (--data DIR); skipped: {}", manifest.skipped.join(", ")), str::to_owned)) } }
                 tr { th { "experiments" } td { (manifest.experiments.iter().map(|e| format!("{} ({:.0} s)", e.name, e.seconds)).collect::<Vec<_>>().join(", ")) } }
             }
         }
@@ -175,12 +205,40 @@ fn claims_table(claims: &[Claim]) -> Markup {
                         td { (claim.text) }
                         td { (claim.source) }
                         @for data in DATA_SETS {
-                            @match claim.verdicts.get(data) {
-                                Some(verdict) => td class=(if verdict.reproduced { "yes" } else { "no" }) {
-                                    strong { (word(verdict.reproduced)) } br; small { (verdict.measured) }
+                            @match claim.findings.get(data) {
+                                Some(finding) => td class=(class(finding.verdict)) {
+                                    strong { (finding.verdict) } br; small { (finding.measured) }
                                 },
                                 None => td { (missing(data)) },
                             }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn class(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Holds => "yes",
+        Verdict::DoesNotHold => "no",
+        Verdict::Undecided => "open",
+    }
+}
+
+fn theorems(tested: &[Tested]) -> Markup {
+    html! {
+        @if !tested.is_empty() {
+            h2 id="theorems" { "Theorems of Section 6" }
+            table class="sortable" {
+                thead { tr { th { "statement" } th { "on" } th { "verdict" } th { "measured" } } }
+                tbody {
+                    @for row in tested {
+                        tr {
+                            td { (row.statement) } td { (row.on) }
+                            td class=(class(row.finding.verdict)) { strong { (row.finding.verdict) } }
+                            td { small { (row.finding.measured) } }
                         }
                     }
                 }
@@ -219,7 +277,7 @@ fn results_table(policies: &[PolicyRow]) -> Markup {
     }
 }
 
-/// The terms of the bound of Theorem 5.2 and Prop. 5.3 as they were measured.
+/// The terms of the bound of Theorem 6.1 and Prop. 6.2 as they were measured.
 fn bound_table(terms: &[TermRow]) -> Markup {
     html! {
         @if !terms.is_empty() {
@@ -252,7 +310,7 @@ main { max-width: 1180px; margin: 0 auto; padding: 1.5rem; }
 table { border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto; }
 th, td { border-bottom: 1px solid #ddd; padding: .35rem .7rem; text-align: left; vertical-align: top; }
 .sortable th { cursor: pointer; user-select: none; } .sortable th::after { content: ' \\2195'; color: #999; }
-td.yes strong { color: #00664b; } td.no strong { color: #a33b00; } small { color: #444; }
+td.yes strong { color: #00664b; } td.no strong { color: #a33b00; } td.open strong { color: #555; } small { color: #444; }
 figure { margin: 2rem 0; } figure svg { max-width: 100%; height: auto; }
 figcaption { color: #444; } code { font-size: .9em; }
 ";

@@ -3,9 +3,12 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use laau_core::statistics::{Difference, Verdict, decide};
 use laau_core::tables::{BudgetRow, LeftOutRow, ProblemRow};
 use maud::{Markup, html};
 
+use super::claims::words;
+use super::samples::Samples;
 use crate::figures::problems::names;
 use crate::figures::style::policy_name;
 use crate::figures::tables::{self, Spread, distinct};
@@ -18,30 +21,96 @@ const MODELS: &[&str] = &["laau", "laau-history", "laau-residual"];
 
 /// All that was measured on the other problems.
 #[derive(Debug, Default)]
-pub(super) struct Problems {
+pub(crate) struct Problems {
     rows: Vec<ProblemRow>,
     budgets: Vec<BudgetRow>,
     left_out: Vec<LeftOutRow>,
+    samples: Samples,
 }
 
 impl Problems {
     /// Reads the tables of a reproduction; there may be none.
-    pub(super) fn read(folder: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn read(folder: &Path) -> anyhow::Result<Self> {
         Ok(Self {
             rows: tables::read(folder)?,
             budgets: tables::read(folder)?,
             left_out: tables::read(folder)?,
+            samples: Samples::read(folder)?,
         })
     }
 
+    /// Every problem, on its workload and on real data.
     fn each(&self) -> impl Iterator<Item = Summary<'_>> {
-        distinct(&self.rows, |row| row.problem.clone())
-            .into_iter()
-            .map(|problem| Summary {
-                rows: self.rows.iter().filter(|row| row.problem == problem).collect(),
-                all: self,
-                problem,
-            })
+        let mut keys = distinct(&self.rows, |row| (row.problem.clone(), row.data.clone()));
+        // The real data of a problem stand beside its workload.
+        keys.sort_by_key(|(problem, data)| (problem.clone(), data != "workload", data.clone()));
+        keys.into_iter().map(|(problem, data)| Summary {
+            rows: (self.rows.iter())
+                .filter(|row| row.problem == problem && row.data == data)
+                .collect(),
+            all: self,
+            problem,
+            data,
+        })
+    }
+
+    /// The tables of one problem side by side, for its page: a row per policy, a column per data set.
+    pub(crate) fn page_table(&self, problem: &str) -> String {
+        let summaries: Vec<Summary<'_>> = self.each().filter(|summary| summary.problem == problem).collect();
+        if summaries.is_empty() {
+            return String::new();
+        }
+        let mut policies: Vec<String> = Vec::new();
+        for summary in &summaries {
+            for policy in distinct(&summary.rows, |row| row.policy.clone()) {
+                if !policies.contains(&policy) && policy != "opt" {
+                    policies.push(policy);
+                }
+            }
+        }
+        let fraction = |summary: &Summary<'_>, policy: &str| {
+            Spread::of(summary.of(policy).map(|row| row.fraction_of_opt)).map(|spread| spread.mean)
+        };
+        let rank = |policy: &str| {
+            summaries
+                .first()
+                .and_then(|summary| fraction(summary, policy))
+                .unwrap_or(f64::MIN)
+        };
+        policies.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
+        let heads: Vec<String> = summaries
+            .iter()
+            .map(|summary| data_words(&summary.data).to_owned())
+            .collect();
+        let mut lines = vec![
+            format!("| fraction of OPT | {} |", heads.join(" | ")),
+            format!("|---|{}", "---|".repeat(heads.len())),
+        ];
+        for policy in &policies {
+            let cells: Vec<String> = summaries
+                .iter()
+                .map(|summary| {
+                    fraction(summary, policy).map_or("–".to_owned(), |value| format!("{value:.4}"))
+                })
+                .collect();
+            lines.push(format!("| {} | {} |", policy_name(policy), cells.join(" | ")));
+        }
+        let mut text = lines.join("\n") + "\n\nLAAU's lead in points of OPT, with its 95 % interval:\n\n";
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "| against | {} |\n|---|{}",
+            heads.join(" | "),
+            "---|".repeat(heads.len())
+        );
+        for rival in RIVALS {
+            let cells: Vec<String> = summaries
+                .iter()
+                .map(|summary| summary.duel("laau", rival))
+                .collect();
+            let _ = writeln!(text, "| {} | {} |", policy_name(rival), cells.join(" | "));
+        }
+        text
     }
 
     /// The section of the page.
@@ -50,12 +119,12 @@ impl Problems {
             @if !self.rows.is_empty() {
                 h2 id="problems" { "Other problems" }
                 p {
-                    "Several actions, several budgets, usage that is not linear. Mean over seeds; LAAU beats a rival if its mean "
-                    "fraction of OPT is higher. Differences are in points (hundredths of OPT), with their range over seeds."
+                    "Several actions, several budgets, usage that is not linear. Differences are in points (hundredths of OPT), "
+                    "paired, with 95 % intervals over seeds, series and episodes."
                 }
             }
             @for summary in self.each() {
-                h3 id=(format!("problem-{}", summary.problem)) { (summary.title()) }
+                h3 id=(format!("problem-{}-{}", summary.problem, summary.data)) { (summary.title()) }
                 p { (summary.statement()) }
                 table {
                     thead { tr { @for head in summary.head() { th { (head) } } } }
@@ -94,9 +163,26 @@ impl Problems {
     }
 }
 
-/// One problem.
+/// The name of a data set of a problem in tables.
+fn data_words(data: &str) -> &str {
+    match data {
+        "workload" => "workload",
+        "carbon" => "real: other grids, other year",
+        "carbon-same" => "real: grids and years mixed",
+        "radio" => "real: other drives",
+        "radio-same" => "real: drives mixed",
+        "prices" => "real: later years",
+        "prices-same" => "real: years mixed",
+        "llm" => "real: later minutes",
+        "llm-same" => "real: minutes mixed",
+        other => other,
+    }
+}
+
+/// One problem on one data set.
 struct Summary<'a> {
     problem: String,
+    data: String,
     rows: Vec<&'a ProblemRow>,
     all: &'a Problems,
 }
@@ -107,8 +193,10 @@ impl Summary<'_> {
         let first = self.rows[0];
         let seeds = distinct(&self.rows, |row| row.seed).len();
         format!(
-            "{title} (N = {}, {} steps, {seeds} seeds)",
-            first.horizon, first.construction
+            "{title}, {} (N = {}, {} steps, {seeds} seeds)",
+            data_words(&self.data),
+            first.horizon,
+            first.construction
         )
     }
 
@@ -140,7 +228,7 @@ impl Summary<'_> {
             .all
             .budgets
             .iter()
-            .filter(|row| row.problem == self.problem)
+            .filter(|row| row.problem == self.problem && row.data == self.data)
             .collect();
         let known = names(&self.problem).map_or(&[][..], |names| names.budgets);
         distinct(&rows, |row| row.budget)
@@ -175,7 +263,10 @@ impl Summary<'_> {
                 ];
                 for budget in 0..self.budgets().len() {
                     let left = self.all.budgets.iter().filter(|row| {
-                        row.problem == self.problem && row.policy == *policy && row.budget == budget
+                        row.problem == self.problem
+                            && row.data == self.data
+                            && row.policy == *policy
+                            && row.budget == budget
                     });
                     let left = Spread::of(left.map(|row| row.remaining_percent));
                     cells.push(left.map_or("–".to_owned(), |left| format!("{:.2}", left.mean)));
@@ -199,44 +290,46 @@ impl Summary<'_> {
             .collect()
     }
 
-    /// The lead of one policy over another in points of OPT, seed by seed.
-    fn lead(&self, policy: &str, rival: &str) -> Option<(Spread, usize, usize)> {
-        let leads: Vec<f64> = self
-            .of(policy)
-            .filter_map(|own| {
-                let theirs = self.of(rival).find(|row| row.seed == own.seed)?;
-                Some(100.0 * (own.fraction_of_opt - theirs.fraction_of_opt))
-            })
-            .collect();
-        let ahead = leads.iter().filter(|lead| **lead > 0.0).count();
-        Some((Spread::of(leads.iter().copied())?, ahead, leads.len()))
+    /// The lead of one policy over another in points of OPT.
+    fn lead(&self, policy: &str, rival: &str) -> Option<Difference> {
+        let data = format!("{}:{}", self.problem, self.data);
+        let cell = self.all.samples.cells().iter().find(|cell| cell.data == data)?;
+        cell.lead(policy, rival)
     }
 
-    /// Whom LAAU beats, and by how much it does not beat the others.
+    /// The lead with its interval and verdict.
+    fn duel(&self, policy: &str, rival: &str) -> String {
+        self.lead(policy, rival).map_or("–".to_owned(), |lead| {
+            let verdict =
+                decide(std::slice::from_ref(&lead)).map_or(String::new(), |verdict| verdict.to_string());
+            format!("{} {verdict}", words("", &lead))
+        })
+    }
+
+    /// Whom LAAU beats, whom not, and about whom nothing can be said.
     fn statement(&self) -> String {
-        let mut sentences = Vec::new();
-        let (mut beaten, mut not) = (Vec::new(), Vec::new());
+        let mut named: [Vec<String>; 3] = Default::default();
         for rival in RIVALS {
-            let Some((lead, ahead, seeds)) = self.lead("laau", rival) else {
+            let Some(lead) = self.lead("laau", rival) else {
                 continue;
             };
-            let name = policy_name(rival);
-            let range = format!("{:+.2} … {:+.2}, {ahead} of {seeds} seeds", lead.least, lead.most);
-            if lead.mean > 0.0 {
-                beaten.push(format!("{name} by {:.2} ({range})", lead.mean));
-            } else {
-                not.push(format!("{name}: it is {:.2} below ({range})", -lead.mean));
-            }
+            let place = match decide(std::slice::from_ref(&lead)) {
+                Some(Verdict::Holds) => 0,
+                Some(Verdict::DoesNotHold) => 1,
+                _ => 2,
+            };
+            named[place].push(format!("{} by {}", policy_name(rival), words("", &lead)));
         }
-        if beaten.is_empty() && not.is_empty() {
+        if named.iter().all(Vec::is_empty) {
             return "LAAU was not run.".to_owned();
         }
-        if !beaten.is_empty() {
-            sentences.push(format!("LAAU beats {}.", beaten.join(", ")));
-        }
-        if !not.is_empty() {
-            sentences.push(format!("It does not beat {}.", not.join(", ")));
-        }
+        let begins = ["LAAU is above", "It is below", "Undecided:"];
+        let mut sentences: Vec<String> = begins
+            .iter()
+            .zip(&named)
+            .filter(|(_, named)| !named.is_empty())
+            .map(|(begin, named)| format!("{begin} {}.", named.join(", ")))
+            .collect();
         let violations: usize = self.rows.iter().map(|row| row.violations).sum();
         sentences.push(format!("Violations of a budget by any policy: {violations}."));
         sentences.join(" ")
@@ -248,15 +341,7 @@ impl Summary<'_> {
         models
             .map(|model| {
                 let mut cells = vec![policy_name(model).to_owned()];
-                cells.extend(RIVALS.iter().map(|rival| {
-                    self.lead(model, rival)
-                        .map_or("–".to_owned(), |(lead, ahead, seeds)| {
-                            format!(
-                                "{:+.2} ({:+.2} … {:+.2}, {ahead} of {seeds})",
-                                lead.mean, lead.least, lead.most
-                            )
-                        })
-                }));
+                cells.extend(RIVALS.iter().map(|rival| self.duel(model, rival)));
                 cells
             })
             .collect()
@@ -264,7 +349,8 @@ impl Summary<'_> {
 
     /// Who is not for the problem, and why.
     fn left_out(&self) -> Vec<String> {
-        let rows = self.all.left_out.iter().filter(|row| row.problem == self.problem);
+        let rows =
+            (self.all.left_out.iter()).filter(|row| row.problem == self.problem && row.data == self.data);
         rows.map(|row| format!("Left out: {}.", row.reason)).collect()
     }
 }
@@ -276,6 +362,7 @@ mod tests {
     fn row(policy: &str, seed: u64, fraction: f64) -> ProblemRow {
         ProblemRow {
             problem: "wireless".to_owned(),
+            data: "workload".to_owned(),
             construction: "consecutive".to_owned(),
             horizon: 20,
             policy: policy.to_owned(),
@@ -296,6 +383,7 @@ mod tests {
             horizon: 20,
             seed: 0,
             problem: "wireless".to_owned(),
+            data: "workload".to_owned(),
             policy: policy.to_owned(),
             budget,
             remaining_percent,
@@ -315,27 +403,26 @@ mod tests {
             left_out: vec![LeftOutRow {
                 policy: "dp".to_owned(),
                 problem: "wireless".to_owned(),
+                data: "workload".to_owned(),
                 reason: "policy `dp` is not applicable: expected one action".to_owned(),
             }],
+            samples: Samples::default(),
         }
     }
 
     #[test]
-    fn a_rival_that_is_not_beaten_is_told_with_the_distance() {
+    fn without_single_episodes_nothing_is_claimed() {
         let problems = problems();
         let summary = problems.each().next().unwrap();
-        assert_eq!(
-            summary.statement(),
-            "LAAU beats Equal by 41.00 (+37.00 … +45.00, 2 of 2 seeds). It does not beat MW: it is 1.00 below (-7.00 … +5.00, \
-             1 of 2 seeds). Violations of a budget by any policy: 0."
-        );
+        assert_eq!(summary.statement(), "LAAU was not run.");
+        assert_eq!(summary.duel("laau", "mw"), "–");
     }
 
     #[test]
     fn the_table_names_budgets_and_counts_gradients() {
         let text = problems().markdown();
         for part in [
-            "## Wireless rates (N = 20, consecutive steps, 2 seeds)",
+            "## Wireless rates, workload (N = 20, consecutive steps, 2 seeds)",
             "| policy | utility per step | fraction of OPT | range over seeds | energy left % | spectrum left % | violations |",
             "| LAAU | 0.9100 | 0.9100 | 0.8700 … 0.9500 | 1.00 | 2.00 | 0 | 20 / 2 |",
             "Left out: policy `dp` is not applicable: expected one action.",

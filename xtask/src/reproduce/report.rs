@@ -4,9 +4,16 @@ use std::fmt::Write as _;
 
 use super::claims::{Claim, DATA_SETS};
 use super::manifest::Manifest;
+use super::theory::{self, Tested};
 use crate::figures::style::{data_name, policy_name};
 use crate::figures::tables::{Spread, distinct};
 use laau_core::tables::PolicyRow;
+
+/// How claims are decided.
+pub(super) const RULES: &str = "A difference is paired (same test episodes, same seed) and has a 95 % interval by a hierarchical \
+    bootstrap over seeds, series and episodes. A claim *holds* if the interval of every difference that it is about is on its side; it \
+    *does not hold* if some interval is on the other side, corrected for their number; else it is *undecided*. Policies are tuned on \
+    validation episodes alone; what was changed after a look at test figures is listed in docs/problems/README.md.";
 
 /// What stands where there is no verdict.
 pub(super) fn missing(data: &str) -> &'static str {
@@ -17,17 +24,13 @@ pub(super) fn missing(data: &str) -> &'static str {
     }
 }
 
-/// A verdict in words.
-pub(super) fn word(reproduced: bool) -> &'static str {
-    if reproduced {
-        "reproduced"
-    } else {
-        "not reproduced"
-    }
-}
-
 /// The whole report.
-pub(super) fn markdown(manifest: &Manifest, claims: &[Claim], policies: &[PolicyRow]) -> String {
+pub(super) fn markdown(
+    manifest: &Manifest,
+    claims: &[Claim],
+    tested: &[Tested],
+    policies: &[PolicyRow],
+) -> String {
     let seeds: Vec<String> = manifest.seeds.iter().map(u64::to_string).collect();
     let seconds = manifest.experiments.iter().map(|e| e.seconds).sum::<f64>();
     let mut text = String::from("# The paper's results, run again\n\n");
@@ -37,6 +40,9 @@ pub(super) fn markdown(manifest: &Manifest, claims: &[Claim], policies: &[Policy
     }
     if manifest.trace.is_some() {
         command += " --trace PATH";
+    }
+    if manifest.data.is_some() {
+        command += " --data DIR";
     }
     let size = if manifest.quick {
         "small sizes"
@@ -51,38 +57,44 @@ pub(super) fn markdown(manifest: &Manifest, claims: &[Claim], policies: &[Policy
         manifest.commit,
         seeds.join(", ")
     );
-    text += "## Claims\n\nA claim is reproduced if it holds for the mean over seeds. The policies were tuned on validation \
-             episodes alone; the test episodes were used once.\n\n";
+    if !manifest.skipped.is_empty() {
+        let _ = writeln!(
+            text,
+            "Skipped without --data DIR: {}.\n",
+            manifest.skipped.join(", ")
+        );
+    }
+    let _ = writeln!(text, "## Claims\n\n{RULES}\n");
     text += &verdicts(claims);
-    text += "\n### What was measured\n\nFractions of OPT if nothing else is said; ranges are over seeds.\n\n";
+    text += "\n### What was measured\n\nDifferences that are positive where the claim is true, in points (hundredths of OPT) if nothing \
+             else is said, with 95 % intervals; of many, the four that are worst for the claim.\n\n";
     for claim in claims {
         let _ = writeln!(text, "**{}** ({})\n", claim.text, claim.source);
         for data in DATA_SETS {
             let measured = claim
-                .verdicts
+                .findings
                 .get(data)
-                .map_or(missing(data), |v| v.measured.as_str());
+                .map_or(missing(data), |finding| finding.measured.as_str());
             let _ = writeln!(text, "- {}: {measured}", data_name(data));
         }
         text.push('\n');
     }
+    text += &theory::markdown(tested);
     text += "## Results\n\n";
     text += &results(policies);
     text
 }
 
 /// One row per claim, one column per data set.
-fn verdicts(claims: &[Claim]) -> String {
+pub(super) fn verdicts(claims: &[Claim]) -> String {
     let mut lines = vec![
         format!("| claim | in | {} |", DATA_SETS.map(data_name).join(" | ")),
         format!("|---|---|{}", "---|".repeat(DATA_SETS.len())),
     ];
     for claim in claims {
         let cells = DATA_SETS.map(|data| {
-            claim
-                .verdicts
-                .get(data)
-                .map_or(missing(data), |verdict| word(verdict.reproduced))
+            let finding = claim.findings.get(data);
+            finding.map_or(missing(data).to_owned(), |finding| finding.verdict.to_string())
         });
         lines.push(format!(
             "| {} | {} | {} |",
@@ -162,6 +174,7 @@ fn results(policies: &[PolicyRow]) -> String {
 mod tests {
     use super::*;
     use crate::reproduce::claims::{Evidence, decide};
+    use crate::reproduce::samples::tests::planted;
 
     fn row(policy: &str, seed: u64, fraction: f64) -> PolicyRow {
         PolicyRow {
@@ -193,17 +206,22 @@ mod tests {
             quick: true,
             seeds: vec![0, 1],
             trace: None,
+            data: None,
+            skipped: vec!["real_power".into()],
             experiments: Vec::new(),
         };
         let claims = decide(&Evidence {
-            policies: policies.clone(),
-            shifts: Vec::new(),
+            samples: planted("synthetic-consecutive", 10, &[(10, &[("equal", 2.0)])]),
             guards: Vec::new(),
         });
-        let report = markdown(&manifest, &claims, &policies);
-        let row = "| Equal is above AVG-LT, DGD and MW at N = 10 | Fig. 2 | reproduced | not run | not run (--trace PATH) | \
+        let report = markdown(&manifest, &claims, &[], &policies);
+        let row = "| Equal is above AVG-LT, DGD and MW at N = 10 | Fig. 2 | holds | not run | not run (--trace PATH) | \
                    not run (--trace PATH) |";
         assert!(report.contains(row), "{report}");
+        assert!(
+            report.contains("Skipped without --data DIR: real_power."),
+            "{report}"
+        );
         assert!(
             report.contains("| Equal | **0.9750** (0.9700 … 0.9800) | 0.50 |"),
             "{report}"

@@ -14,7 +14,7 @@ use crate::failure::{Failure, Hint as _};
 #[command(next_help_heading = "problem")]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct ProblemSection {
-    /// weighted-fairness, log-utility, vm-allocation, wireless, trading or power
+    /// weighted-fairness, log-utility, vm-allocation, wireless, trading, power or llm-tokens
     #[arg(long = "problem", value_name = "NAME")]
     pub(crate) name: Option<String>,
     /// the least action
@@ -23,7 +23,7 @@ pub(crate) struct ProblemSection {
     /// the greatest action
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     upper: Option<f64>,
-    /// number of actions of log-utility, vm-allocation and wireless
+    /// number of actions of log-utility, vm-allocation, wireless and llm-tokens
     #[arg(long, value_name = "D")]
     actions: Option<usize>,
     /// usage of each budget (row) by each action (column) in log-utility
@@ -47,6 +47,15 @@ pub(crate) struct ProblemSection {
     /// the greatest carbon intensity of power
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     most_intensity: Option<f64>,
+    /// curvature of the utility of llm-tokens
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    kappa: Option<f64>,
+    /// price of a thousand prompt tokens of llm-tokens
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    input_price: Option<f64>,
+    /// price of a thousand output tokens of llm-tokens
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    output_price: Option<f64>,
 }
 
 type Matrix = Vec<Vec<f64>>;
@@ -75,6 +84,9 @@ impl Section for ProblemSection {
             energy: Some(vec![1.0, 0.8]),
             most_load: Some(1.0),
             most_intensity: Some(1.0),
+            kappa: Some(9.0),
+            input_price: Some(1.0),
+            output_price: Some(3.0),
         }
     }
 }

@@ -1,17 +1,18 @@
-//! Section 6: how training utility carries over, and the terms of the bound.
+//! Section 6 (Theorem 6.1, Proposition 6.2): how far a model trained on `n` episodes is from the best one, and every term of the
+//! bound on it.
 
 use laau::core::tables::{GapRow, TermRow};
-use laau::core::{Episodes, Task, Unrolled};
-use laau::net::{Laau, Model, Network, Phase, Training};
+use laau::core::{Differentiate, Episodes, Rollout, Task, Unrolled, rollout_all};
+use laau::data::Construction;
+use laau::net::{Laau, Model, Network, Output, Phase, Training};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
-use rayon::prelude::*;
 
 use super::Study;
+use super::cells::Cells;
 use super::settings::Experiment;
 use super::tables::Tables;
 use crate::failure::Failure;
-use crate::progress::Progress;
 
 /// Gradient steps of every run at least, so that few episodes are not few steps.
 const LEAST_STEPS: usize = 8_000;
@@ -19,104 +20,291 @@ const LEAST_STEPS: usize = 8_000;
 /// Draws of random signs for the empirical Rademacher complexity.
 const SIGNS: usize = 200;
 
+/// Models that stand for the class in the supremum of the complexity, beside the trained ones, and episodes that it is taken over;
+/// for more episodes it is scaled by the square root.
+const MODELS: u64 = 24;
+const SIGNED_EPISODES: usize = 300;
+
+/// Episodes whose derivatives are taken for the Lipschitz constants.
+const LIPSCHITZ_EPISODES: usize = 20;
+
+/// `δ` of the theorem.
+const DELTA: f64 = 0.05;
+
 /// Trains on more and more episodes; writes `generalisation.csv` and `bound.csv`.
-pub(super) fn run(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure> {
+///
+/// The largest number of episodes, `reference`, is that of the model that stands for `θ*`.
+pub(super) fn run(study: &Study<'_>, cells_of: &Cells<'_>) -> Result<(), Failure> {
     let Study {
         experiment,
-        task,
         source,
         seeds,
+        ..
     } = *study;
     let mut cells = Vec::new();
     for &construction in &experiment.constructions {
         for &horizon in &experiment.horizons {
-            for &seed in seeds {
-                cells.extend(
-                    experiment
-                        .sizes
-                        .iter()
-                        .map(|&size| (construction, horizon, seed, size)),
-                );
-            }
+            cells.extend(seeds.iter().map(|&seed| (construction, horizon, seed)));
         }
     }
-    let progress = Progress::new(cells.len(), false);
-    let results: Vec<Vec<Outcome>> = cells
-        .par_iter()
-        .map(|&(construction, horizon, seed, size)| {
-            let sets = source.sets(experiment, horizon, construction, seed)?;
+    let name = |&(construction, horizon, seed): &(Construction, usize, u64)| {
+        format!("{}, N = {horizon}, seed {seed}", source.name(construction))
+    };
+    cells_of.run(&cells, name, |&cell, tables| cell_of(study, cell, tables))
+}
+
+fn cell_of(
+    study: &Study<'_>,
+    (construction, horizon, seed): (Construction, usize, u64),
+    tables: &mut Tables,
+) -> Result<(), Failure> {
+    let Study {
+        experiment,
+        task,
+        source,
+        ..
+    } = *study;
+    let data = source.name(construction);
+    let sized = Experiment {
+        train: experiment.reference.max(experiment.train),
+        ..experiment.clone()
+    };
+    let sets = source.sets(&sized, horizon, construction, seed)?;
+    // The proposition speaks of max(θᵀφ, 0).
+    let linear = Laau {
+        output: Output::Rectified,
+        ..Laau::linear()
+    };
+    for (name, laau) in [("linear", linear), ("mlp", Laau::paper())] {
+        let best = trained(name, &laau, experiment, task, &sets.train, seed)?;
+        let mut row =
+            |episodes: usize, train: f64, test: f64, terms: &[(&str, f64)]| -> Result<(), Failure> {
+                tables.add(&GapRow {
+                    data: data.clone(),
+                    model: name.to_owned(),
+                    horizon,
+                    episodes,
+                    seed,
+                    train,
+                    test,
+                })?;
+                terms.iter().try_for_each(|(term, value)| {
+                    tables.add(&TermRow {
+                        data: data.clone(),
+                        model: name.to_owned(),
+                        horizon,
+                        episodes,
+                        seed,
+                        term: (*term).to_owned(),
+                        value: *value,
+                    })
+                })
+            };
+        for &size in &experiment.sizes {
+            crate::interrupt::check(study.asked, "the cell was interrupted")?;
             let few = sets
                 .train
                 .select(&(0..size.min(sets.train.len())).collect::<Vec<_>>());
-            let outcomes = [("linear", Laau::linear()), ("mlp", Laau::paper())]
-                .into_iter()
-                .map(|(name, laau)| Outcome::of(name, laau, experiment, task, &few, &sets.test, seed))
-                .collect::<Result<_, Failure>>();
-            progress.done(format_args!(
-                "{}, N = {horizon}, n = {size}, seed {seed}",
-                source.name(construction)
-            ));
-            outcomes
-        })
-        .collect::<Result<_, _>>()?;
-    progress.finish();
-    for ((construction, horizon, seed, size), outcomes) in cells.iter().zip(&results) {
-        let data = source.name(*construction);
-        for outcome in outcomes {
-            let model = outcome.model;
-            tables.add(&GapRow {
-                data: data.clone(),
-                model: model.to_owned(),
-                horizon: *horizon,
-                episodes: *size,
-                seed: *seed,
-                train: outcome.train,
-                test: outcome.test,
-            })?;
-            for (term, value) in &outcome.terms {
-                tables.add(&TermRow {
-                    data: data.clone(),
-                    model: model.to_owned(),
-                    horizon: *horizon,
-                    episodes: *size,
-                    seed: *seed,
-                    term: term.clone(),
-                    value: *value,
-                })?;
-            }
+            let policy = trained(name, &laau, experiment, task, &few, seed)?;
+            let (train, test) = (
+                task.mean_utility(&policy, &few)?,
+                task.mean_utility(&policy, &sets.test)?,
+            );
+            let terms = Bound {
+                task,
+                laau: &laau,
+                few: &few,
+                policy: &policy,
+                best: &best,
+                seed,
+            };
+            row(size, train, test, &terms.terms()?)?;
         }
+        let (train, test) = (
+            task.mean_utility(&best, &sets.train)?,
+            task.mean_utility(&best, &sets.test)?,
+        );
+        row(sets.train.len(), train, test, &[])?;
     }
     Ok(())
 }
 
-struct Outcome {
-    model: &'static str,
-    train: f64,
-    test: f64,
-    /// The terms of the bound, by name.
-    terms: Vec<(String, f64)>,
+/// A trained model with its layer.
+type Priced = Unrolled<Model, Box<dyn Differentiate>>;
+
+fn trained(
+    name: &str,
+    laau: &Laau,
+    experiment: &Experiment,
+    task: &Task,
+    episodes: &Episodes,
+    seed: u64,
+) -> Result<Priced, Failure> {
+    let training = long_enough(&experiment.training(seed), episodes.len());
+    let (model, _) = laau
+        .clone()
+        .trained_by(training)
+        .train(task, episodes, None, seed, &mut ())?;
+    Ok(Unrolled::new(name, model, task.solver.clone())?)
 }
 
-impl Outcome {
-    fn of(
-        name: &'static str,
-        laau: Laau,
-        experiment: &Experiment,
-        task: &Task,
-        few: &Episodes,
-        test: &Episodes,
-        seed: u64,
-    ) -> Result<Self, Failure> {
-        let training = long_enough(&experiment.training(seed), few.len());
-        let (model, _) = laau.trained_by(training).train(task, few, None, seed, &mut ())?;
-        let policy = Unrolled::new(name, model, task.solver.clone())?;
-        let mean = |episodes| task.mean_utility(&policy, episodes);
-        Ok(Self {
-            model: name,
-            train: mean(few)?,
-            test: mean(test)?,
-            terms: bound_terms(policy.multiplier(), few, seed),
-        })
+/// What the right side of the theorem is made of.
+struct Bound<'a> {
+    task: &'a Task,
+    laau: &'a Laau,
+    few: &'a Episodes,
+    policy: &'a Priced,
+    best: &'a Priced,
+    seed: u64,
+}
+
+impl Bound<'_> {
+    /// All terms, in the loss of an episode.
+    fn terms(&self) -> Result<Vec<(&'static str, f64)>, Failure> {
+        let n = self.few.len() as f64;
+        let own = self.losses(self.policy, self.few)?;
+        let other = self.losses(self.best, self.few)?;
+        let mean = |losses: &[f64]| losses.iter().sum::<f64>() / losses.len() as f64;
+        let mut terms = vec![
+            // The least empirical loss is not known; what another model reaches on the same episodes is above it.
+            ("training error (at least)", (mean(&own) - mean(&other)).max(0.0)),
+            ("R_n by random signs (at least)", self.complexity()?),
+            (
+                "Lipschitz term",
+                self.lipschitz_term()? * (2.0_f64 / DELTA).ln().sqrt() / n.sqrt(),
+            ),
+        ];
+        let model = self.policy.multiplier();
+        let norm = |values: &[f64]| values.iter().map(|v| v * v).sum::<f64>().sqrt();
+        if let Network::Linear { norm_bound } = &model.spec.network {
+            let z = norm_bound.unwrap_or(f64::INFINITY);
+            let w = features(model, self.few)
+                .iter()
+                .map(|phi| norm(phi))
+                .fold(0.0, f64::max);
+            let horizon = self.few.horizon() as f64;
+            terms.extend([
+                ("Z", z),
+                ("W", w),
+                ("norm of theta", norm(&model.parameters)),
+                (
+                    "R_n by Prop. 6.2",
+                    horizon * horizon * self.upsilon()? * z * w / n.sqrt(),
+                ),
+            ]);
+        }
+        Ok(terms)
+    }
+
+    /// Total losses of episodes.
+    fn losses(&self, policy: &Priced, episodes: &Episodes) -> Result<Vec<f64>, Failure> {
+        let horizon = episodes.horizon() as f64;
+        let rollouts = rollout_all(&*self.task.problem, policy, episodes)?;
+        Ok(rollouts
+            .iter()
+            .map(|rollout| -horizon * Rollout::utility(rollout))
+            .collect())
+    }
+
+    /// `E sup_h (1/n) Σ σ_i L(h, c_i)` by its definition, with the supremum over models that were drawn and trained: a lower
+    /// estimate, since the class has more.
+    fn complexity(&self) -> Result<f64, Failure> {
+        let count = self.few.len().min(SIGNED_EPISODES);
+        let episodes = self.few.select(&(0..count).collect::<Vec<_>>());
+        let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
+        let mut losses = vec![
+            self.losses(self.policy, &episodes)?,
+            self.losses(self.best, &episodes)?,
+        ];
+        for draw in 0..MODELS {
+            let mut model = self.laau.initial(self.task, self.few, self.seed ^ (draw << 32))?;
+            if let Network::Linear { norm_bound: Some(z) } = &model.spec.network {
+                let norm = model.parameters.iter().map(|v| v * v).sum::<f64>().sqrt();
+                let factor = z * rng.random::<f64>() / norm.max(f64::MIN_POSITIVE);
+                model.parameters.iter_mut().for_each(|v| *v *= factor);
+            }
+            let policy = Unrolled::new("drawn", model, self.task.solver.clone())?;
+            losses.push(self.losses(&policy, &episodes)?);
+        }
+        let mut sum = 0.0;
+        for _ in 0..SIGNS {
+            let signs: Vec<f64> = (0..count)
+                .map(|_| if rng.random_bool(0.5) { 1.0 } else { -1.0 })
+                .collect();
+            let of =
+                |losses: &Vec<f64>| losses.iter().zip(&signs).map(|(l, s)| l * s).sum::<f64>() / count as f64;
+            sum += losses.iter().map(of).fold(f64::NEG_INFINITY, f64::max);
+        }
+        Ok(sum / SIGNS as f64 * (count as f64 / self.few.len() as f64).sqrt())
+    }
+
+    /// `2 (Γ_c ω_c + Γ_b ω_b)`, with the largest slopes that were seen and the sizes of the ranges that were seen.
+    fn lipschitz_term(&self) -> Result<f64, Failure> {
+        const STEP: f64 = 1e-5;
+        let (horizon, width, budgets) = (self.few.horizon(), self.few.context_len(), self.few.budget_len());
+        let (mut of_contexts, mut of_budgets) = (0.0_f64, 0.0_f64);
+        for episode in self.few.iter().take(LIPSCHITZ_EPISODES) {
+            let contexts: Vec<f64> = (0..horizon)
+                .flat_map(|step| episode.context(step).to_vec())
+                .collect();
+            let moves = contexts.len() + budgets;
+            let (mut moved, mut amounts) = (Vec::new(), Vec::new());
+            for index in 0..=moves {
+                let mut contexts = contexts.clone();
+                let mut budget = episode.budgets().to_vec();
+                if let Some(value) = contexts.get_mut(index) {
+                    *value += STEP;
+                } else if let Some(value) = budget.get_mut(index - contexts.len()) {
+                    *value += STEP;
+                }
+                moved.extend(contexts);
+                amounts.extend(budget);
+            }
+            let losses = self.losses(
+                self.policy,
+                &Episodes::new(horizon, width, budgets, moved, amounts)?,
+            )?;
+            let slopes: Vec<f64> = losses[..moves]
+                .iter()
+                .map(|l| (l - losses[moves]) / STEP)
+                .collect();
+            let norm = |slopes: &[f64]| slopes.iter().map(|v| v * v).sum::<f64>().sqrt();
+            let (contexts, budgets) = slopes.split_at(horizon * width);
+            of_contexts = of_contexts.max(norm(contexts));
+            of_budgets = of_budgets.max(norm(budgets));
+        }
+        let size = |values: &[f64], width: usize| {
+            let ranges = (0..width).map(|column| {
+                let of = values.iter().skip(column).step_by(width).copied();
+                of.clone().fold(f64::NEG_INFINITY, f64::max) - of.fold(f64::INFINITY, f64::min)
+            });
+            ranges.map(|range| range * range).sum::<f64>().sqrt()
+        };
+        let contexts = size(self.few.contexts(), horizon * width);
+        Ok(2.0 * (of_contexts * contexts + of_budgets * size(self.few.budgets(), budgets)))
+    }
+
+    /// `Υ_N` of the paper's appendix, with the largest constants over the steps that were played:
+    /// `Γ_l (Γ_pλ Γ_fb + Γ_l Γ_pb) (1 + Γ_g Γ_pb + Γ_g Γ_pλ Γ_fb)^{N−2} Γ_g Γ_pλ`.
+    fn upsilon(&self) -> Result<f64, Failure> {
+        let model = self.policy.multiplier();
+        let rollouts = rollout_all(&*self.task.problem, self.policy, self.few)?;
+        // For Σ c ln x and one budget: l' = c/x, and x = c/λ moves by x²/c with the price; usage and budget move one to one.
+        let (mut of_loss, mut of_price) = (0.0_f64, 0.0_f64);
+        for (episode, rollout) in self.few.iter().zip(&rollouts) {
+            for (step, x) in rollout.actions.iter().enumerate() {
+                let c = episode.context(step)[0];
+                of_loss = of_loss.max(c / x);
+                if rollout.multipliers[step] > 0.0 && c > 0.0 {
+                    of_price = of_price.max(x * x / c);
+                }
+            }
+        }
+        let price = model.statistics.multiplier_scale[0];
+        let of_network = price * model.parameters[0].abs() / model.statistics.feature_scale[0];
+        let growth = 1.0 + 1.0 + of_price * of_network;
+        let steps = i32::try_from(self.few.horizon()).unwrap_or(i32::MAX) - 2;
+        Ok(of_loss * (of_price * of_network + of_loss) * growth.powi(steps) * of_price * price)
     }
 }
 
@@ -138,60 +326,8 @@ fn long_enough(training: &Training, episodes: usize) -> Training {
     }
 }
 
-/// What Prop. 5.3 bounds the Rademacher complexity with.
-fn bound_terms(model: &Model, episodes: &Episodes, seed: u64) -> Vec<(String, f64)> {
-    let norm = |values: &[f64]| values.iter().map(|v| v * v).sum::<f64>().sqrt();
-    match &model.spec.network {
-        Network::Linear { norm_bound } => {
-            let z = norm_bound.unwrap_or(f64::INFINITY);
-            let features = first_step_features(model, episodes);
-            let w = features.iter().map(|phi| norm(phi)).fold(0.0, f64::max);
-            // sup over ‖θ‖ ≤ Z of (1/n) Σ σ_i θᵀφ_i = (Z/n) ‖Σ σ_i φ_i‖, averaged over random signs σ.
-            let mut rng = ChaCha8Rng::seed_from_u64(seed);
-            let mut complexity = 0.0;
-            for _ in 0..SIGNS {
-                let mut sum = vec![0.0; features.first().map_or(0, Vec::len)];
-                for phi in &features {
-                    let sign = if rng.random_bool(0.5) { 1.0 } else { -1.0 };
-                    sum.iter_mut().zip(phi).for_each(|(sum, phi)| *sum += sign * phi);
-                }
-                complexity += z * norm(&sum) / features.len() as f64 / SIGNS as f64;
-            }
-            vec![
-                ("Z".to_owned(), z),
-                ("norm of theta".to_owned(), norm(&model.parameters)),
-                ("W".to_owned(), w),
-                ("ZW/sqrt(n)".to_owned(), z * w / (features.len() as f64).sqrt()),
-                ("empirical Rademacher complexity".to_owned(), complexity),
-            ]
-        }
-        Network::Mlp { hidden, .. } => {
-            let inputs = model.statistics.feature_mean.len();
-            let outputs = model.spec.dimensions.budgets;
-            let widths: Vec<usize> = std::iter::once(inputs)
-                .chain(hidden.iter().copied())
-                .chain(std::iter::once(outputs))
-                .collect();
-            let mut at = 0;
-            let mut product = 1.0;
-            let mut terms = Vec::new();
-            for (layer, pair) in widths.windows(2).enumerate() {
-                let matrix = &model.parameters[at..at + pair[0] * pair[1]];
-                at += pair[0] * pair[1] + pair[1];
-                let z = spectral_norm(matrix, pair[1]);
-                product *= z;
-                terms.push((format!("spectral norm of layer {}", layer + 1), z));
-            }
-            terms.push(("product of spectral norms".to_owned(), product));
-            terms
-        }
-        // No experiment has one, and the proposition says nothing about it.
-        Network::Custom(_) => Vec::new(),
-    }
-}
-
 /// Normalised features of every episode's first step: budget, context, share of steps left, and the constant.
-fn first_step_features(model: &Model, episodes: &Episodes) -> Vec<Vec<f64>> {
+fn features(model: &Model, episodes: &Episodes) -> Vec<Vec<f64>> {
     let statistics = &model.statistics;
     let left = (episodes.horizon() - 1) as f64 / episodes.horizon() as f64;
     episodes
@@ -211,38 +347,9 @@ fn first_step_features(model: &Model, episodes: &Episodes) -> Vec<Vec<f64>> {
         .collect()
 }
 
-/// The largest singular value of a row-major matrix, by power iteration on `AᵀA`.
-fn spectral_norm(matrix: &[f64], columns: usize) -> f64 {
-    let mut vector = vec![1.0 / (columns as f64).sqrt(); columns];
-    let mut norm = 0.0;
-    for _ in 0..500 {
-        let mut next = vec![0.0; columns];
-        for row in matrix.chunks_exact(columns) {
-            let product: f64 = row.iter().zip(&vector).map(|(a, v)| a * v).sum();
-            next.iter_mut()
-                .zip(row)
-                .for_each(|(next, a)| *next += a * product);
-        }
-        let length = next.iter().map(|v| v * v).sum::<f64>().sqrt();
-        if length == 0.0 {
-            return 0.0;
-        }
-        norm = length.sqrt();
-        vector = next.iter().map(|v| v / length).collect();
-    }
-    norm
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_spectral_norm_of_a_known_matrix() {
-        assert!((spectral_norm(&[3.0, 0.0, 0.0, 4.0], 2) - 4.0).abs() < 1e-9);
-        assert!((spectral_norm(&[1.0, 1.0, 1.0, 1.0], 2) - 2.0).abs() < 1e-12);
-        assert_eq!(spectral_norm(&[0.0; 6], 3), 0.0);
-    }
 
     #[test]
     fn few_episodes_get_as_many_steps() {

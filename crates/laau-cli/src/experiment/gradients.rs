@@ -7,6 +7,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
 use super::Study;
+use super::cells::Cells;
 use super::tables::Tables;
 use crate::failure::Failure;
 
@@ -20,12 +21,21 @@ const REFERENCE_STEP: f64 = 1e-5;
 ///
 /// The cost is counted in solves of the layer, so that the table has the same bytes on every machine; a pullback counts
 /// as one. The reference are central differences in every price, with Richardson's extrapolation.
-pub(super) fn run(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure> {
+pub(super) fn run(study: &Study<'_>, cells: &Cells<'_>) -> Result<(), Failure> {
+    cells.run(
+        &[()],
+        |()| "gradients of one episode".to_owned(),
+        |(), tables| all(study, tables),
+    )
+}
+
+fn all(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure> {
     let Study {
         experiment,
         task,
         source,
         seeds,
+        ..
     } = *study;
     let construction = experiment.constructions.first().copied().unwrap_or_default();
     let horizon = experiment.horizons.first().copied().unwrap_or(20);

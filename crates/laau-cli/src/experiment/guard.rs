@@ -6,16 +6,14 @@ use laau::core::{Comparison, Episodes, Fit as _, FitSets, Guard, Incumbent, Poli
 use laau::data::Construction;
 use laau::net::Laau;
 use laau::registry::PolicyKind;
-use rayon::prelude::*;
 
 use super::Study;
+use super::cells::{Cells, Stop};
 use super::shifted::shift_sets;
-use super::tables::Tables;
 use crate::failure::Failure;
-use crate::progress::Progress;
 
 /// Trains every model without a guard and behind one, on default and on shifted data; writes `guard_training.csv`.
-pub(super) fn run(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure> {
+pub(super) fn run(study: &Study<'_>, cells_of: &Cells<'_>) -> Result<(), Failure> {
     let experiment = study.experiment;
     let mut cells: Vec<(Construction, f64, u64)> = Vec::new();
     for &construction in &experiment.constructions {
@@ -23,20 +21,13 @@ pub(super) fn run(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure>
             cells.extend(study.seeds.iter().map(|&seed| (construction, target, seed)));
         }
     }
-    let progress = Progress::new(cells.len(), false);
-    let results: Vec<Vec<GuardTrainingRow>> = cells
-        .par_iter()
-        .map(|&(construction, target, seed)| {
-            let rows = rows(study, construction, target, seed)?;
-            progress.done(format_args!(
-                "{}, d_W = {target}, seed {seed}",
-                study.source.name(construction)
-            ));
-            Ok(rows)
-        })
-        .collect::<Result<_, Failure>>()?;
-    progress.finish();
-    results.iter().flatten().try_for_each(|row| tables.add(row))
+    let name = |&(construction, target, seed): &(Construction, f64, u64)| {
+        format!("{}, d_W = {target}, seed {seed}", study.source.name(construction))
+    };
+    cells_of.run(&cells, name, |&(construction, target, seed), tables| {
+        let rows = rows(study, construction, target, seed)?;
+        rows.iter().try_for_each(|row| tables.add(row))
+    })
 }
 
 /// One cell: the incumbent, and every model without a guard, with one after training and with one during it.
@@ -78,7 +69,7 @@ fn rows(
             .with_fitted_on(format!("{name}, guarded during"), during, to_fit);
         kinds.extend([(name, "none"), (name, "after"), (name, "during")]);
     }
-    let report = comparison.run()?;
+    let report = comparison.observed_by(&Stop(study.asked)).run()?;
     let of_incumbent = gains(task, &report.policies[0], &sets.test);
     let row = |(policy, (name, guard)): (&PolicyReport, (&str, &str))| {
         let shares = gains(task, policy, &sets.test)

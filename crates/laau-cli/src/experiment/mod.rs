@@ -1,5 +1,6 @@
 //! `laau experiment`: runs one experiment file and writes its tables.
 
+mod cells;
 mod data;
 mod generalisation;
 mod gradients;
@@ -11,21 +12,23 @@ mod settings;
 mod shifted;
 mod tables;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use clap::Args;
-use laau::baselines::OptOptions;
-use laau::core::tables::FILES;
+use laau::baselines::{CrPursuitOptions, OptOptions, Ratio};
+use laau::core::tables::{EPISODES_FILE, FILES};
 use laau::core::{Comparison, Sets, Task};
 use laau::registry::{PolicyKind, ProblemSpec};
 
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::output::{self, Named};
 use crate::sets::check_seeds;
 
+use self::cells::Cells;
 use self::data::Source;
 use self::settings::{Experiment, Kind};
-use self::tables::Tables;
 
 /// Which experiment, on what, and where to.
 #[derive(Debug, Args)]
@@ -46,6 +49,9 @@ pub(crate) struct ExperimentArgs {
     /// Azure VM readings instead of the embedded workload: a file, or a pattern in quotes
     #[arg(long, value_name = "PATH")]
     trace: Option<String>,
+    /// Folder of real data, for an experiment that names some: carbon/, radio/, prices/ and llm/ are looked for in it
+    #[arg(long, value_name = "DIR", conflicts_with = "trace")]
+    data: Option<PathBuf>,
 }
 
 /// Runs the experiment.
@@ -59,7 +65,8 @@ pub(crate) fn run(arguments: &ExperimentArgs) -> Result<(), Failure> {
         .into_iter()
         .chain(inputs.iter().map(|path| ("--trace", &**path)))
         .collect();
-    let places: Vec<PathBuf> = FILES.iter().map(|name| arguments.output.join(name)).collect();
+    let names = FILES.iter().copied().chain([EPISODES_FILE]);
+    let places: Vec<PathBuf> = names.map(|name| arguments.output.join(name)).collect();
     let outputs: Vec<Named<'_>> = places.iter().map(|place| ("-o", &**place)).collect();
     output::keep_apart(&inputs, &outputs)?;
     let mut seeds = arguments.seeds.clone();
@@ -70,7 +77,11 @@ pub(crate) fn run(arguments: &ExperimentArgs) -> Result<(), Failure> {
         _ => ProblemSpec::default().task()?,
     };
     let source = arguments.trace.clone().map_or(Source::Synthetic, Source::Trace);
-    let mut tables = Tables::new(&arguments.output)?;
+    let asked = interrupt::watch()?;
+    std::fs::create_dir_all(&arguments.output)
+        .map_err(|error| output::cannot_write(&arguments.output, &error))?;
+    let settings = format!("{experiment:?}\n{:?} {:?}", arguments.trace, arguments.data);
+    let cells = Cells::open(&arguments.output, &settings, &asked)?;
     let run = match experiment.kind {
         Kind::Policies => policies::run,
         Kind::Ood => shifted::ood,
@@ -86,9 +97,10 @@ pub(crate) fn run(arguments: &ExperimentArgs) -> Result<(), Failure> {
         task: &task,
         source: &source,
         seeds: &seeds,
+        folder: arguments.data.as_deref(),
+        asked: &asked,
     };
-    run(&study, &mut tables)?;
-    tables.save()
+    run(&study, &cells)
 }
 
 /// The policies that are also played behind a guard.
@@ -103,6 +115,10 @@ struct Study<'a> {
     task: &'a Task,
     source: &'a Source,
     seeds: &'a [u64],
+    /// The folder of real data.
+    folder: Option<&'a Path>,
+    /// Raised by Ctrl-C.
+    asked: &'a AtomicBool,
 }
 
 impl Study<'_> {
@@ -116,6 +132,18 @@ impl Study<'_> {
         let comparison = policies.iter().fold(comparison, |comparison, policy| {
             comparison.with(policy.name(), policy.fit(&training))
         });
+        let comparison = if self.experiment.guaranteed {
+            let ratio = Ratio::WorstCase;
+            comparison.with(
+                "cr-pursuit-guaranteed",
+                CrPursuitOptions {
+                    ratio,
+                    ..CrPursuitOptions::default()
+                },
+            )
+        } else {
+            comparison
+        };
         match self.experiment.incumbents[..] {
             [] => comparison,
             [incumbent, ..] => {

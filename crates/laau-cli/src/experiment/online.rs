@@ -1,62 +1,92 @@
-//! Algorithm 2: learning while serving, from a cold start.
+//! Algorithm 2: learning while serving, from a cold start; and the rates of Proposition 6.3.
 
-use laau::core::tables::RoundRow;
+use laau::core::tables::{RateRow, RoundRow};
 use laau::core::{Episodes, Fit as _, Rollout, Sets, Task};
+use laau::data::Construction;
 use laau::net::{Laau, OnlineTraining, Optimiser};
-use rayon::prelude::*;
 
 use super::Study;
+use super::cells::Cells;
 use super::settings::Experiment;
-use super::tables::Tables;
 use crate::failure::Failure;
-use crate::progress::Progress;
 
-/// Episodes of the stream that normalise a cold model: all that is known before its first step.
+/// Episodes that normalise a cold model: all that is known before its first step. It is not scored on them.
 const FIRST_LOOK: usize = 10;
 
-/// Runs every method over the same stream of episodes; writes `online_learning.csv`.
-pub(super) fn run(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure> {
+/// Runs every method over the same stream of episodes; writes `online_learning.csv` and `online_rates.csv`.
+pub(super) fn run(study: &Study<'_>, cells_of: &Cells<'_>) -> Result<(), Failure> {
     let Study {
         experiment,
         task,
         source,
         seeds,
+        ..
     } = *study;
     let horizon = experiment.horizons.first().copied().unwrap_or(20);
-    let progress = Progress::new(experiment.constructions.len() * seeds.len(), false);
+    let mut cells = Vec::new();
     for &construction in &experiment.constructions {
+        cells.extend(seeds.iter().map(|&seed| (construction, seed)));
+    }
+    let name =
+        |&(construction, seed): &(Construction, u64)| format!("{}, seed {seed}", source.name(construction));
+    cells_of.run(&cells, name, |&(construction, seed), tables| {
         let data = source.name(construction);
-        let results: Vec<Vec<Line>> = seeds
-            .par_iter()
-            .map(|&seed| {
-                let sets = source.sets(experiment, horizon, construction, seed)?;
-                let lines = methods(experiment, task, &sets, seed)?;
-                progress.done(format_args!("{data}, seed {seed}"));
-                Ok(lines)
-            })
-            .collect::<Result<_, Failure>>()?;
-        for (seed, lines) in seeds.iter().zip(&results) {
-            for line in lines {
-                let mut sum = 0.0;
-                for (index, utility) in line.utilities.iter().enumerate() {
-                    sum += utility;
-                    let round = index + 1;
-                    if is_reported(round, line.utilities.len()) {
-                        tables.add(&RoundRow {
-                            data: data.clone(),
-                            method: line.method.clone(),
-                            learning_rate: line.learning_rate,
-                            seed: *seed,
-                            round,
-                            utility: sum / round as f64,
-                        })?;
-                    }
+        let sets = source.sets(experiment, horizon, construction, seed)?;
+        let lines = methods(experiment, task, &sets, seed)?;
+        for line in &lines {
+            let mut sum = 0.0;
+            for (index, utility) in line.utilities.iter().enumerate() {
+                sum += utility;
+                let round = index + 1;
+                if is_reported(round, line.utilities.len()) {
+                    tables.add(&RoundRow {
+                        data: data.clone(),
+                        method: line.method.clone(),
+                        learning_rate: line.learning_rate,
+                        seed,
+                        round,
+                        utility: sum / round as f64,
+                    })?;
                 }
             }
         }
-    }
-    progress.finish();
-    Ok(())
+        // The loss of a round against the model that was trained before, on the same episode: what the proposition bounds.
+        let best = lines.iter().find(|line| line.method == "laau");
+        let best = best.map_or(&[][..], |line| &line.utilities);
+        let first = first_look(&sets.validation);
+        for &learning_rate in &experiment.learning_rates {
+            let utilities = learn(
+                task,
+                &Laau::paper(),
+                Optimiser::Sgd,
+                learning_rate,
+                &first,
+                &sets.test,
+                seed,
+            )?;
+            let losses: Vec<f64> = best
+                .iter()
+                .zip(&utilities)
+                .map(|(best, own)| best - own)
+                .collect();
+            let mut begin = 0;
+            for round in 1..=losses.len() {
+                if is_reported(round, losses.len()) {
+                    let block = &losses[begin..round];
+                    tables.add(&RateRow {
+                        data: data.clone(),
+                        learning_rate,
+                        seed,
+                        first_round: begin + 1,
+                        last_round: round,
+                        loss: block.iter().sum::<f64>() / block.len() as f64,
+                    })?;
+                    begin = round;
+                }
+            }
+        }
+        Ok(())
+    })
 }
 
 /// About eight rounds per factor of ten, and the last.
@@ -89,7 +119,8 @@ fn methods(experiment: &Experiment, task: &Task, sets: &Sets, seed: u64) -> Resu
         // The step size is chosen on the validation episodes, as a stream of its own.
         let mut best: Option<(f64, f64)> = None;
         for &rate in &experiment.learning_rates {
-            let utilities = learn(task, &laau, optimiser, rate, &sets.validation, seed)?;
+            let first = first_look(&sets.train);
+            let utilities = learn(task, &laau, optimiser, rate, &first, &sets.validation, seed)?;
             let mean = utilities.iter().sum::<f64>() / utilities.len().max(1) as f64;
             if best.is_none_or(|(most, _)| mean > most) {
                 best = Some((mean, rate));
@@ -99,7 +130,15 @@ fn methods(experiment: &Experiment, task: &Task, sets: &Sets, seed: u64) -> Resu
         lines.push(Line {
             method: name.to_owned(),
             learning_rate: rate,
-            utilities: learn(task, &laau, optimiser, rate, stream, seed)?,
+            utilities: learn(
+                task,
+                &laau,
+                optimiser,
+                rate,
+                &first_look(&sets.validation),
+                stream,
+                seed,
+            )?,
         });
     }
     for name in &experiment.policies {
@@ -121,17 +160,21 @@ fn methods(experiment: &Experiment, task: &Task, sets: &Sets, seed: u64) -> Resu
     Ok(lines)
 }
 
+fn first_look(episodes: &Episodes) -> Episodes {
+    episodes.select(&(0..episodes.len().min(FIRST_LOOK)).collect::<Vec<_>>())
+}
+
 /// The utility of every round of a cold model.
 fn learn(
     task: &Task,
     laau: &Laau,
     optimiser: Optimiser,
     learning_rate: f64,
+    first: &Episodes,
     stream: &Episodes,
     seed: u64,
 ) -> Result<Vec<f64>, Failure> {
-    let first: Vec<usize> = (0..stream.len().min(FIRST_LOOK)).collect();
-    let model = laau.initial(task, &stream.select(&first), seed)?;
+    let model = laau.initial(task, first, seed)?;
     let training = OnlineTraining {
         optimiser,
         learning_rate,

@@ -3,18 +3,17 @@
 use laau::core::tables::{EpisodeRow, ParameterRow, PolicyRow};
 use laau::core::{Parameter, PolicyReport};
 use laau::data::Construction;
-use rayon::prelude::*;
 
 use super::Study;
-use super::tables::Tables;
+use super::cells::{Cells, Stop};
+use super::tables::EpisodeKey;
 use crate::failure::Failure;
-use crate::progress::Progress;
 
 /// The horizon whose single episodes are exported, as in the paper's Figure 5.
 const DISTRIBUTION_HORIZON: usize = 20;
 
-/// Fits and plays every policy; writes `policies.csv`, `parameters.csv` and `distribution.csv`.
-pub(super) fn run(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure> {
+/// Fits and plays every policy; writes `policies.csv`, `parameters.csv`, `distribution.csv` and `episodes.csv`.
+pub(super) fn run(study: &Study<'_>, cells_of: &Cells<'_>) -> Result<(), Failure> {
     let Study {
         experiment,
         source,
@@ -31,33 +30,35 @@ pub(super) fn run(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure>
             }));
         }
     }
-    let progress = Progress::new(cells.len(), false);
-    let results: Vec<Rows> = cells
-        .par_iter()
-        .map(|cell| {
-            let Cell {
-                horizon,
-                seed,
-                construction,
-            } = *cell;
-            let sets = source.sets(experiment, horizon, construction, seed)?;
-            let report = study.compare(&sets, seed).run()?;
-            let data = source.name(construction);
-            progress.done(format_args!("{data}, N = {horizon}, seed {seed}"));
-            let mut rows = Rows::default();
-            for policy in &report.policies {
-                rows.add(policy, &data, *cell, seeds[0]);
-            }
-            Ok(rows)
-        })
-        .collect::<Result<_, Failure>>()?;
-    progress.finish();
-    for rows in &results {
+    let name = |cell: &Cell| {
+        let data = source.name(cell.construction);
+        format!("{data}, N = {}, seed {}", cell.horizon, cell.seed)
+    };
+    cells_of.run(&cells, name, |cell, tables| {
+        let Cell {
+            horizon,
+            seed,
+            construction,
+        } = *cell;
+        let sets = source.sets(experiment, horizon, construction, seed)?;
+        let report = study.compare(&sets, seed).observed_by(&Stop(study.asked)).run()?;
+        let data = source.name(construction);
+        let mut rows = Rows::default();
+        for policy in &report.policies {
+            rows.add(policy, &data, *cell, seeds[0]);
+        }
         rows.policies.iter().try_for_each(|row| tables.add(row))?;
         rows.parameters.iter().try_for_each(|row| tables.add(row))?;
         rows.episodes.iter().try_for_each(|row| tables.add(row))?;
-    }
-    Ok(())
+        let key = EpisodeKey {
+            data: &data,
+            target: 0.0,
+            horizon,
+            seed,
+        };
+        tables.add_episodes(&key, &sets.test, &report);
+        Ok(())
+    })
 }
 
 #[derive(Clone, Copy)]

@@ -1,45 +1,89 @@
-//! All policies on the synthetic workload of any problem, with any number of budgets.
+//! All policies on the synthetic workload of any problem or on real data, with any number of budgets.
 
-use std::time::Duration;
+use std::path::PathBuf;
 
 use laau::core::tables::{BudgetRow, LeftOutRow, ProblemRow, StepRow};
-use laau::core::{ComparisonObserver, Episode, PolicyReport, Report, Rollout, Run, Sets};
-use laau::data::Construction;
+use laau::core::{Episode, PolicyReport, Rollout};
 use laau::data::synthetic::GenerateOptions;
-use rayon::prelude::*;
+use laau::data::{Construction, Dataset, DatasetOptions};
 
 use super::Study;
+use super::cells::{Cells, Stop};
 use super::data::Source;
 use super::settings::Experiment;
-use super::tables::Tables;
+use super::tables::{EpisodeKey, Tables};
 use crate::failure::Failure;
-use crate::output;
 use laau::registry::{ProblemSpec, ProblemWorkload};
 
 /// The policies whose first test episode is exported step by step.
 const SHOWN: &[&str] = &["opt", "equal", "laau"];
 
-/// Fits and plays every policy; writes `problems.csv`, `problem_budgets.csv`, `problem_left_out.csv` and
-/// `problem_episodes.csv`.
-pub(super) fn run(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure> {
+/// Fits and plays every policy on the workload of the problem, or on the real data that the experiment names; writes
+/// `problems.csv`, `problem_budgets.csv`, `problem_left_out.csv`, `problem_episodes.csv` and `episodes.csv`.
+pub(super) fn run(study: &Study<'_>, cells_of: &Cells<'_>) -> Result<(), Failure> {
     let Study {
-        experiment, source, ..
+        experiment,
+        source,
+        seeds,
+        ..
     } = *study;
     if matches!(source, Source::Trace(_)) {
         return Err(Failure::new(
-            "an experiment of kind `problem` runs on the synthetic workload of its problem",
-            "leave --trace out",
+            "an experiment of kind `problem` runs on the workload of its problem, or on the data that it names",
+            "leave --trace out; --data DIR is for real data",
         ));
     }
-    let workload = problem_of(experiment)?.workload(None, None)?;
-    for &horizon in &experiment.horizons {
-        let place = Place {
-            construction: experiment.construction,
-            horizon,
-        };
-        play(study, &workload, place, tables)?;
+    let problem = problem_of(experiment)?;
+    let mut laws: Vec<Law> = Vec::new();
+    for name in &experiment.data {
+        let folder = study.folder.ok_or_else(|| {
+            Failure::new(
+                format_args!("the experiment is about real data (`{name}`), and no folder of data is given"),
+                "add --data DIR, a folder with carbon/, radio/, prices/ or llm/",
+            )
+        })?;
+        laws.push(Law::Real(name.clone(), name.parse()?, folder.to_owned()));
     }
-    Ok(())
+    if laws.is_empty() {
+        laws.push(Law::Workload(Box::new(problem.workload(None, None)?)));
+    }
+    let mut cells = Vec::new();
+    for law in &laws {
+        for &horizon in &experiment.horizons {
+            cells.extend(seeds.iter().map(|&seed| Cell { law, horizon, seed }));
+        }
+    }
+    let name = |cell: &Cell<'_>| {
+        format!(
+            "{}, {}, N = {}, seed {}",
+            problem.name(),
+            cell.law.name(),
+            cell.horizon,
+            cell.seed
+        )
+    };
+    cells_of.run(&cells, name, |cell, tables| play(study, cell, tables))
+}
+
+/// Where the episodes of a cell come from.
+enum Law {
+    Workload(Box<ProblemWorkload>),
+    Real(String, Dataset, PathBuf),
+}
+
+impl Law {
+    fn name(&self) -> &str {
+        match self {
+            Self::Workload(_) => "workload",
+            Self::Real(name, ..) => name,
+        }
+    }
+}
+
+struct Cell<'a> {
+    law: &'a Law,
+    horizon: usize,
+    seed: u64,
 }
 
 /// The problem that the experiment names.
@@ -52,95 +96,92 @@ pub(super) fn problem_of(experiment: &Experiment) -> Result<ProblemSpec, Failure
     })
 }
 
-#[derive(Clone, Copy)]
-struct Place {
-    construction: Construction,
+/// What stands in the first columns of a row.
+struct Place<'a> {
+    problem: &'a str,
+    data: &'a str,
+    construction: &'static str,
     horizon: usize,
+    seed: u64,
 }
 
-fn play(
-    study: &Study<'_>,
-    workload: &ProblemWorkload,
-    place: Place,
-    tables: &mut Tables,
-) -> Result<(), Failure> {
-    let Study {
-        experiment,
-        task,
-        seeds,
-        ..
-    } = *study;
-    let fields: Vec<(Sets, Report)> = seeds
-        .par_iter()
-        .map(|&seed| {
+fn play(study: &Study<'_>, cell: &Cell<'_>, tables: &mut Tables) -> Result<(), Failure> {
+    let Study { experiment, task, .. } = *study;
+    let Cell { law, horizon, seed } = *cell;
+    let sets = match law {
+        Law::Workload(workload) => {
             let options = GenerateOptions {
-                horizon: place.horizon,
-                construction: place.construction,
+                horizon,
+                construction: experiment.construction,
                 seed,
                 ..GenerateOptions::default()
             };
-            let sets = workload.generate_split(experiment.split(), &options)?;
-            let report = study
-                .compare(&sets, seed)
-                .skip_inapplicable(true)
-                .observed_by(&Watch {
-                    problem: task.problem.name(),
-                    horizon: place.horizon,
-                })
-                .run()?;
-            Ok((sets, report))
-        })
-        .collect::<Result<_, Failure>>()?;
-    let problem = task.problem.name();
-    for (position, ((sets, report), &seed)) in fields.iter().zip(seeds).enumerate() {
-        for policy in &report.policies {
-            export(problem, place, seed, policy, tables)?;
-            if position == 0 && SHOWN.contains(&policy.name.as_str()) {
-                let first = sets.test.select(&[0]);
-                let rollouts = policy.runs[0].fitted.player.play(task, &first)?;
-                export_episode(problem, &policy.name, &first.get(0), &rollouts[0], tables)?;
-            }
+            workload.generate_split(experiment.split(), &options)?
         }
-        // The reasons are the same for every seed.
-        for (policy, reason) in report.left_out.iter().filter(|_| position == 0) {
-            tables.add(&LeftOutRow {
-                problem: problem.to_owned(),
-                policy: policy.clone(),
-                reason: reason.to_string(),
-            })?;
+        Law::Real(_, data, folder) => {
+            let options = DatasetOptions {
+                horizon,
+                split: experiment.split(),
+                budgets: None,
+                seed,
+            };
+            data.sets(folder, &options)?
+        }
+    };
+    let report = study
+        .compare(&sets, seed)
+        .skip_inapplicable(true)
+        .observed_by(&Stop(study.asked))
+        .run()?;
+    let place = Place {
+        problem: task.problem.name(),
+        data: law.name(),
+        construction: match experiment.construction {
+            Construction::Consecutive => "consecutive",
+            Construction::Interleaved => "interleaved",
+        },
+        horizon,
+        seed,
+    };
+    // Reasons are the same for every seed, and one episode is enough to look at.
+    let is_first = seed == study.seeds[0];
+    for policy in &report.policies {
+        export(&place, policy, tables)?;
+        if is_first && SHOWN.contains(&policy.name.as_str()) {
+            let first = sets.test.select(&[0]);
+            let rollouts = policy.runs[0].fitted.player.play(task, &first)?;
+            export_episode(&place, &policy.name, &first.get(0), &rollouts[0], tables)?;
         }
     }
+    for (policy, reason) in report.left_out.iter().filter(|_| is_first) {
+        tables.add(&LeftOutRow {
+            problem: place.problem.to_owned(),
+            data: place.data.to_owned(),
+            policy: policy.clone(),
+            reason: reason.to_string(),
+        })?;
+    }
+    let key = EpisodeKey {
+        data: &format!("{}:{}", place.problem, place.data),
+        target: 0.0,
+        horizon,
+        seed,
+    };
+    tables.add_episodes(&key, &sets.test, &report);
     Ok(())
 }
 
-/// A line per policy that is done.
-struct Watch<'a> {
-    problem: &'a str,
-    horizon: usize,
-}
-
-impl ComparisonObserver for Watch<'_> {
-    fn done(&self, policy: &str, run: &Run, _: Duration) {
-        output::talk(format_args!(
-            "  {}, N = {}, {policy}, seed {}",
-            self.problem, self.horizon, run.seed
-        ));
-    }
-}
-
-fn export(
-    problem: &str,
-    place: Place,
-    seed: u64,
-    report: &PolicyReport,
-    tables: &mut Tables,
-) -> Result<(), Failure> {
-    let construction = match place.construction {
-        Construction::Consecutive => "consecutive",
-        Construction::Interleaved => "interleaved",
-    };
+fn export(place: &Place<'_>, report: &PolicyReport, tables: &mut Tables) -> Result<(), Failure> {
+    let Place {
+        problem,
+        data,
+        construction,
+        seed,
+        ..
+    } = *place;
     tables.add(&ProblemRow {
         problem: problem.to_owned(),
+        data: data.to_owned(),
         construction: construction.to_owned(),
         horizon: place.horizon,
         policy: report.name.clone(),
@@ -156,6 +197,7 @@ fn export(
     for (budget, &remaining_percent) in report.remaining_percent.iter().enumerate() {
         tables.add(&BudgetRow {
             problem: problem.to_owned(),
+            data: data.to_owned(),
             construction: construction.to_owned(),
             horizon: place.horizon,
             policy: report.name.clone(),
@@ -169,7 +211,7 @@ fn export(
 
 /// Writes contexts, actions, prices and what remains of the budgets, step by step.
 fn export_episode(
-    problem: &str,
+    place: &Place<'_>,
     policy: &str,
     episode: &Episode<'_>,
     rollout: &Rollout,
@@ -178,7 +220,8 @@ fn export_episode(
     let mut add = |step: usize, quantity: &str, values: &[f64]| {
         values.iter().enumerate().try_for_each(|(index, &value)| {
             tables.add(&StepRow {
-                problem: problem.to_owned(),
+                problem: place.problem.to_owned(),
+                data: place.data.to_owned(),
                 policy: policy.to_owned(),
                 step,
                 quantity: quantity.to_owned(),

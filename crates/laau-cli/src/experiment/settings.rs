@@ -39,6 +39,9 @@ pub(super) struct Experiment {
     pub(super) kind: Kind,
     /// Of an experiment on another problem than the paper's.
     pub(super) problem: Option<ProblemSpec>,
+    /// Real data that the episodes of another problem are made of, instead of its workload.
+    #[serde(default)]
+    pub(super) data: Vec<String>,
     /// Steps of an episode.
     #[serde(default)]
     pub(super) horizons: Vec<usize>,
@@ -65,6 +68,9 @@ pub(super) struct Experiment {
     /// Policies that guard the trained ones, beside them.
     #[serde(default)]
     pub(super) incumbents: Vec<PolicyKind>,
+    /// Whether CR-Pursuit is also played with the ratio that comes with a guarantee.
+    #[serde(default)]
+    pub(super) guaranteed: bool,
     /// Shares of an incumbent's gain that are promised.
     #[serde(default)]
     pub(super) guard_levels: Vec<f64>,
@@ -74,6 +80,9 @@ pub(super) struct Experiment {
     /// Numbers of training episodes.
     #[serde(default)]
     pub(super) sizes: Vec<usize>,
+    /// Training episodes of the model that stands for the best one.
+    #[serde(default)]
+    pub(super) reference: usize,
     /// Numbers of directions of zero-order estimates.
     #[serde(default)]
     pub(super) directions: Vec<usize>,

@@ -6,13 +6,12 @@ use laau::core::{Comparison, Episodes, FitSets, Fitted, Form, PolicyReport, Repo
 use laau::data::Construction;
 use laau::data::shift::{Shift, Shifted, add_noise, shift};
 use laau::data::tsne::{EmbeddedSet, TsneOptions, tsne as embed};
-use rayon::prelude::*;
 
+use super::cells::{Cells, Stop};
 use super::settings::Experiment;
-use super::tables::Tables;
+use super::tables::EpisodeKey;
 use super::{GUARDED, HEADLINE_LEVEL, Study};
 use crate::failure::Failure;
-use crate::progress::Progress;
 use laau::registry::PolicyKind;
 
 /// Policies that do not learn from the training distribution: they are tuned on the default data, as in the paper.
@@ -24,12 +23,13 @@ const NOT_TRAINED: [PolicyKind; 4] = [
 ];
 
 /// Trains on shifted data, tests on the default; writes `ood.csv` and `guard.csv`.
-pub(super) fn ood(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure> {
+pub(super) fn ood(study: &Study<'_>, cells_of: &Cells<'_>) -> Result<(), Failure> {
     let Study {
         experiment,
         task,
         source,
         seeds,
+        ..
     } = *study;
     let horizon = experiment.horizons.first().copied().unwrap_or(20);
     let mut cells: Vec<(Construction, f64, u64)> = Vec::new();
@@ -38,64 +38,63 @@ pub(super) fn ood(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure>
             cells.extend(seeds.iter().map(|&seed| (construction, target, seed)));
         }
     }
-    let progress = Progress::new(cells.len(), false);
-    let results: Vec<(Vec<ShiftRow>, Vec<GuardRow>)> = cells
-        .par_iter()
-        .map(|&(construction, target, seed)| {
-            let sets = source.sets(experiment, horizon, construction, seed)?;
-            let (shifted, validation) = shift_sets(&sets, target, seed)?;
-            let training = experiment.training(seed);
-            let shifted_sets = FitSets {
-                train: &shifted.episodes,
-                validation: &validation,
+    let name = |&(construction, target, seed): &(Construction, f64, u64)| {
+        format!("{}, d_W = {target}, seed {seed}", source.name(construction))
+    };
+    cells_of.run(&cells, name, |&(construction, target, seed), tables| {
+        let sets = source.sets(experiment, horizon, construction, seed)?;
+        let (shifted, validation) = shift_sets(&sets, target, seed)?;
+        let training = experiment.training(seed);
+        let shifted_sets = FitSets {
+            train: &shifted.episodes,
+            validation: &validation,
+        };
+        let mut comparison = Comparison::new(task, &sets)
+            .seeds([seed])
+            .relative_to(OptOptions::default());
+        for policy in &experiment.policies {
+            let (name, fit) = (policy.name(), policy.fit(&training));
+            comparison = if NOT_TRAINED.contains(policy) {
+                comparison.with(name, fit)
+            } else {
+                comparison.with_fitted_on(name, fit, shifted_sets)
             };
-            let mut comparison = Comparison::new(task, &sets)
-                .seeds([seed])
-                .relative_to(OptOptions::default());
-            for policy in &experiment.policies {
-                let (name, fit) = (policy.name(), policy.fit(&training));
-                comparison = if NOT_TRAINED.contains(policy) {
-                    comparison.with(name, fit)
-                } else {
-                    comparison.with_fitted_on(name, fit, shifted_sets)
-                };
-            }
-            let report = comparison.run()?;
-            let rows = report.policies.iter().map(|policy| ShiftRow {
-                data: source.name(construction),
-                target,
-                seed,
-                policy: policy.name.clone(),
-                utility: policy.utility,
-                fraction_of_opt: policy.fraction_of_opt.unwrap_or(f64::NAN),
-                achieved: shifted.distance,
-                sliced: shifted.sliced,
-            });
-            let mut rows: Vec<ShiftRow> = rows.collect();
-            let guards = guards(study, &report, &sets, &source.name(construction), target)?;
-            let headline = guards.iter().filter(|row| {
-                row.level == HEADLINE_LEVEL && row.incumbent == experiment.incumbents[0].name()
-            });
-            let first = rows[0].clone();
-            rows.extend(headline.map(|row| ShiftRow {
-                policy: format!("{}-guarded", row.policy),
-                fraction_of_opt: row.fraction_of_opt,
-                utility: row.utility,
-                ..first.clone()
-            }));
-            progress.done(format_args!(
-                "{}, d_W = {target}, seed {seed}",
-                source.name(construction)
-            ));
-            Ok((rows, guards))
-        })
-        .collect::<Result<_, Failure>>()?;
-    progress.finish();
-    for (rows, guards) in &results {
+        }
+        let mut report = comparison.observed_by(&Stop(study.asked)).run()?;
+        let rows = report.policies.iter().map(|policy| ShiftRow {
+            data: source.name(construction),
+            target,
+            seed,
+            policy: policy.name.clone(),
+            utility: policy.utility,
+            fraction_of_opt: policy.fraction_of_opt.unwrap_or(f64::NAN),
+            achieved: shifted.distance,
+            sliced: shifted.sliced,
+        });
+        let mut rows: Vec<ShiftRow> = rows.collect();
+        let (guards, shown) = guards(study, &report, &sets, &source.name(construction), target)?;
+        let headline = guards
+            .iter()
+            .filter(|row| row.level == HEADLINE_LEVEL && row.incumbent == experiment.incumbents[0].name());
+        let first = rows[0].clone();
+        rows.extend(headline.map(|row| ShiftRow {
+            policy: format!("{}-guarded", row.policy),
+            fraction_of_opt: row.fraction_of_opt,
+            utility: row.utility,
+            ..first.clone()
+        }));
         rows.iter().try_for_each(|row| tables.add(row))?;
         guards.iter().try_for_each(|row| tables.add(row))?;
-    }
-    Ok(())
+        let key = EpisodeKey {
+            data: &source.name(construction),
+            target,
+            horizon,
+            seed,
+        };
+        report.policies.extend(shown);
+        tables.add_episodes(&key, &sets.test, &report);
+        Ok(())
+    })
 }
 
 /// The training episodes moved by a distance, and the validation episodes by the same noise.
@@ -109,21 +108,21 @@ pub(super) fn shift_sets(sets: &Sets, target: f64, seed: u64) -> Result<(Shifted
     Ok((shifted, validation))
 }
 
-/// The trained policies of a report behind every guard, as they were fitted.
+/// The trained policies of a report behind every guard, as they were fitted; and the reports of the headline level.
 fn guards(
     study: &Study<'_>,
     report: &Report,
     sets: &Sets,
     data: &str,
     target: f64,
-) -> Result<Vec<GuardRow>, Failure> {
+) -> Result<(Vec<GuardRow>, Vec<PolicyReport>), Failure> {
     let Experiment {
         policies,
         incumbents,
         guard_levels,
         ..
     } = study.experiment;
-    let mut rows = Vec::new();
+    let (mut rows, mut shown) = (Vec::new(), Vec::new());
     for policy in GUARDED.iter().filter(|policy| policies.contains(policy)) {
         for incumbent in incumbents {
             for &level in guard_levels {
@@ -159,14 +158,20 @@ fn guards(
                     allowance: guard.map_or(f64::NAN, |guard| guard.allowance),
                     acted: guard.map_or(f64::NAN, |guard| guard.acted),
                 });
+                if level == HEADLINE_LEVEL && *incumbent == incumbents[0] {
+                    shown.push(PolicyReport {
+                        name: format!("{}-guarded", policy.name()),
+                        ..played
+                    });
+                }
             }
         }
     }
-    Ok(rows)
+    Ok((rows, shown))
 }
 
 /// Embeds training and testing episodes by t-SNE at every shift; writes `tsne.csv`.
-pub(super) fn tsne(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure> {
+pub(super) fn tsne(study: &Study<'_>, cells_of: &Cells<'_>) -> Result<(), Failure> {
     let Study {
         experiment,
         source,
@@ -175,11 +180,23 @@ pub(super) fn tsne(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure
     } = *study;
     let horizon = experiment.horizons.first().copied().unwrap_or(20);
     let seed = seeds[0];
-    let progress = Progress::new(experiment.constructions.len() * experiment.targets.len(), false);
-    for &construction in &experiment.constructions {
+    let cells: Vec<(Construction, f64)> = experiment
+        .constructions
+        .iter()
+        .flat_map(|&construction| {
+            experiment
+                .targets
+                .iter()
+                .map(move |&target| (construction, target))
+        })
+        .collect();
+    let name = |&(construction, target): &(Construction, f64)| {
+        format!("{}, d_W = {target}", source.name(construction))
+    };
+    cells_of.run(&cells, name, |&(construction, target), tables| {
         let sets = source.sets(experiment, horizon, construction, seed)?;
         let data = source.name(construction);
-        for &target in &experiment.targets {
+        {
             let shifted = shift(
                 &sets.train,
                 &sets.train,
@@ -206,9 +223,7 @@ pub(super) fn tsne(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure
                     y: point.y,
                 })?;
             }
-            progress.done(format_args!("{data}, d_W = {target}"));
         }
-    }
-    progress.finish();
-    Ok(())
+        Ok(())
+    })
 }

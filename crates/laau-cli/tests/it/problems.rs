@@ -44,6 +44,13 @@ const CASES: &[Case] = &[
         left_out: &["dp"],
     },
     Case {
+        problem: "llm-tokens",
+        context: 4,
+        budgets: "16,22",
+        contexts: "5,3,0.9,0.7",
+        left_out: &["dp"],
+    },
+    Case {
         problem: "log-utility",
         context: 2,
         budgets: "90",

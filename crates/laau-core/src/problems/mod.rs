@@ -8,7 +8,9 @@
 //! | [`Wireless`] | any (3) | 2 | strictly convex and linear | diagonal |
 //! | [`Trading`] | 1 | 1 | linear | diagonal |
 //! | [`PowerProvisioning`] | any (2) | 2 | linear, varying with the context | diagonal |
+//! | [`LlmTokens`] | any (2) | 2 | linear, varying with the context | diagonal |
 
+mod llm_tokens;
 mod log_utility;
 mod logarithm;
 mod power;
@@ -17,6 +19,7 @@ mod vm_allocation;
 mod weighted_fairness;
 mod wireless;
 
+pub use llm_tokens::LlmTokens;
 pub use log_utility::LogUtility;
 pub use power::PowerProvisioning;
 pub use trading::Trading;

@@ -1,6 +1,8 @@
 use std::sync::Arc;
 
-use laau_core::problems::{LogUtility, PowerProvisioning, Trading, VmAllocation, WeightedFairness, Wireless};
+use laau_core::problems::{
+    LlmTokens, LogUtility, PowerProvisioning, Trading, VmAllocation, WeightedFairness, Wireless,
+};
 use laau_core::{Episodes, Nearest, Problem, Replay, SmoothProblem, conformance};
 use rand::RngExt;
 
@@ -41,7 +43,7 @@ fn vm_allocation_keeps_the_contract_at_every_fairness() {
 }
 
 #[test]
-fn wireless_trading_and_power_keep_the_contract() {
+fn wireless_trading_power_and_tokens_keep_the_contract() {
     conformance::problem(&Wireless::three_channels(), |rng, c| {
         c.fill_with(|| rng.random_range(0.2..2.0));
     });
@@ -49,16 +51,21 @@ fn wireless_trading_and_power_keep_the_contract() {
     conformance::problem(&PowerProvisioning::two_loads(), |rng, c| {
         c.fill_with(|| rng.random_range(0.05..0.95));
     });
+    conformance::problem(&LlmTokens::two_classes(), |rng, c| {
+        c[..2].fill_with(|| rng.random_range(0.0..12.0));
+        c[2..].fill_with(|| rng.random_range(0.3..1.0));
+    });
 }
 
 #[test]
 fn the_nearest_payable_action_is_a_problem_whatever_the_usage() {
-    let inner: [Arc<dyn SmoothProblem>; 5] = [
+    let inner: [Arc<dyn SmoothProblem>; 6] = [
         Arc::new(WeightedFairness::paper()),
         Arc::new(LogUtility::new(3, 2, vec![1.0, 0.0, 0.3, 0.2, 0.9, 0.1], 0.1, 10.0).unwrap()),
         Arc::new(VmAllocation::server()),
         Arc::new(Wireless::three_channels()),
         Arc::new(PowerProvisioning::two_loads()),
+        Arc::new(LlmTokens::two_classes()),
     ];
     for inner in inner {
         let d = inner.dimensions().actions;

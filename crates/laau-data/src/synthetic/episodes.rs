@@ -1,5 +1,7 @@
 //! Readings to episodes: the VM and the time that each step reads.
 
+use std::sync::Arc;
+
 use laau_core::{Episodes, Sets};
 use rayon::prelude::*;
 
@@ -112,7 +114,7 @@ impl Workload {
         let GenerateOptions { horizon, seed, .. } = *options;
         let contexts = series_to_contexts(1, options, |vm, len| self.readings(seed, vm, len));
         let budgets = draw_budgets(options, &[options.budget]);
-        Ok(Episodes::new(horizon, 1, 1, contexts, budgets)?)
+        Ok(Episodes::new(horizon, 1, 1, contexts, budgets)?.with_series(series_names(options))?)
     }
 
     /// Generates three sets that share no VM; `options` gives all but their sizes. A set does not depend on the sizes of
@@ -154,6 +156,27 @@ pub(super) fn series_to_contexts(
             deal(&table(count, times), width, options)
         }
     }
+}
+
+/// The series of each episode: the VM of consecutive steps; of interleaved ones the time, since all VMs of a time are dealt at
+/// once. Different seeds have different series.
+pub(super) fn series_names(options: &GenerateOptions) -> Vec<Arc<str>> {
+    let per_series = match options.construction {
+        Construction::Consecutive => options.episodes_per_vm,
+        Construction::Interleaved => {
+            let vms = options.episodes.div_ceil(options.episodes_per_vm);
+            vms.max(options.horizon) / options.horizon
+        }
+    };
+    let mut names: Vec<Arc<str>> = Vec::with_capacity(options.episodes);
+    for episode in 0..options.episodes {
+        let name = match names.last() {
+            Some(last) if episode % per_series != 0 => Arc::clone(last),
+            _ => format!("{}:{}", options.seed, episode / per_series).into(),
+        };
+        names.push(name);
+    }
+    names
 }
 
 /// The first series of a part, one row each.

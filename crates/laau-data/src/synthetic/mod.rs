@@ -86,12 +86,14 @@
 //! | [`Fading`] | `Wireless` | priority, and correlated fading gains of the sub-channels |
 //! | [`Prices`] | `Trading` | a geometric random walk, reflected between two prices |
 //! | [`Site`] | `PowerProvisioning` | daily loads and the grid's carbon intensity |
+//! | [`Requests`] | `LlmTokens` | tokens that two classes of requests ask for, and their shares of prompts |
 
 mod episodes;
 mod fading;
 mod log_utility;
 mod prices;
 mod process;
+mod requests;
 mod site;
 mod statistics;
 mod vm;
@@ -103,6 +105,7 @@ pub use episodes::{GenerateOptions, Part, generate_sets};
 pub use fading::Fading;
 pub use prices::Prices;
 pub use process::ContextProcess;
+pub use requests::Requests;
 pub use site::Site;
 pub use statistics::{Comparison, Row, Statistics};
 pub use vm_jobs::VmJobs;

@@ -2,7 +2,7 @@
 
 use laau_core::{Episodes, Sets};
 
-use super::episodes::{check, check_range, draw_budgets, series_to_contexts};
+use super::episodes::{check, check_range, draw_budgets, series_names, series_to_contexts};
 use super::{GenerateOptions, generate_sets};
 use crate::error::Error;
 use crate::windows::options::Split;
@@ -46,7 +46,8 @@ pub trait ContextProcess: Send + Sync {
             ranges.len(),
             contexts,
             budgets,
-        )?)
+        )?
+        .with_series(series_names(options))?)
     }
 
     /// Generates three sets that share no series; a set does not depend on the sizes of the others.

@@ -1,5 +1,7 @@
 //! Episodes of consecutive readings of one series.
 
+use std::sync::Arc;
+
 use laau_core::Scaling;
 
 use super::normaliser::Normaliser;
@@ -19,6 +21,8 @@ const OVERSAMPLING: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Made {
     pub(crate) contexts: [Vec<f64>; 3],
+    /// The series of each episode.
+    pub(crate) names: [Vec<Arc<str>>; 3],
     pub(crate) counts: TraceCounts,
     /// Episodes that the trace holds.
     pub(crate) available: u64,
@@ -67,10 +71,12 @@ pub(crate) fn consecutive(trace: &dyn Trace, options: &EpisodeOptions) -> Result
     let complete = pool.is_complete();
     let (candidates, kept) = pool.into_sorted();
     let mut contexts: [Vec<f64>; 3] = Default::default();
+    let mut owners: [Vec<usize>; 3] = Default::default();
     let mut taken = [0; 3];
     let mut take = |set: usize, series: usize, readings: &[f64], scale: &mut Normaliser| {
         if taken[set] < sizes[set] {
             taken[set] += 1;
+            owners[set].push(series);
             for values in readings.chunks_exact(width) {
                 scale.append(series, values, &mut contexts[set]);
             }
@@ -86,10 +92,15 @@ pub(crate) fn consecutive(trace: &dyn Trace, options: &EpisodeOptions) -> Result
     let passes = if full || complete { 1 } else { 2 };
     if passes == 2 {
         drop((candidates, kept));
-        contexts = second_pass(trace, options, &sets, periods, &mut scale)?;
+        (contexts, owners) = second_pass(trace, options, &sets, periods, &mut scale)?;
+    }
+    let mut names: Vec<Arc<str>> = vec![Arc::from(""); checked.index.len()];
+    for (name, number) in checked.index.names() {
+        names[number] = name.into();
     }
     Ok(Made {
         contexts,
+        names: owners.map(|owners| owners.iter().map(|&series| Arc::clone(&names[series])).collect()),
         counts: checked.counts,
         available: cutter.counts.iter().flatten().map(|count| *count as u64).sum(),
         unused: checked.counts.readings - cutter.covered,
@@ -102,14 +113,17 @@ pub(crate) fn consecutive(trace: &dyn Trace, options: &EpisodeOptions) -> Result
     })
 }
 
-/// The contexts of each set, when it is known which series belong to it.
+/// The contexts of each set, and the series of its episodes.
+type Taken = ([Vec<f64>; 3], [Vec<usize>; 3]);
+
+/// The contexts of each set and the series of its episodes, when it is known which series belong to it.
 fn second_pass(
     trace: &dyn Trace,
     options: &EpisodeOptions,
     sets: &Assignment,
     periods: Periods,
     scale: &mut Normaliser,
-) -> Result<[Vec<f64>; 3], Error> {
+) -> Result<Taken, Error> {
     let width = trace.values().len();
     let mut pools = options
         .split
@@ -125,16 +139,18 @@ fn second_pass(
         }
     })?;
     scale.floored = 0;
-    Ok(pools.map(|pool| {
+    let mut contexts: [Vec<f64>; 3] = Default::default();
+    let mut owners: [Vec<usize>; 3] = Default::default();
+    for (set, pool) in pools.into_iter().enumerate() {
         let (candidates, kept) = pool.into_sorted();
-        let mut contexts = Vec::new();
         for candidate in &candidates {
+            owners[set].push(candidate.series);
             for values in kept.of(candidate).chunks_exact(width) {
-                scale.append(candidate.series, values, &mut contexts);
+                scale.append(candidate.series, values, &mut contexts[set]);
             }
         }
-        contexts
-    }))
+    }
+    Ok((contexts, owners))
 }
 
 /// Reads a trace and passes on every reading, with the window that it completes: priority, start and values.

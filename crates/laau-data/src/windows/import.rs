@@ -60,6 +60,7 @@ pub fn import(trace: &dyn Trace, options: &EpisodeOptions) -> Result<Imported, E
     }
     let Made {
         contexts,
+        names,
         counts,
         available,
         unused,
@@ -76,7 +77,7 @@ pub fn import(trace: &dyn Trace, options: &EpisodeOptions) -> Result<Imported, E
     let scaling = Arc::new(scaling);
     let wanted = options.split.sizes();
     let mut sets = Vec::with_capacity(3);
-    for (set, contexts) in contexts.into_iter().enumerate() {
+    for (set, (contexts, names)) in contexts.into_iter().zip(names).enumerate() {
         let episodes = contexts.len() / (options.horizon * width);
         if episodes != wanted[set] {
             return Err(Error::TooShort {
@@ -96,7 +97,7 @@ pub fn import(trace: &dyn Trace, options: &EpisodeOptions) -> Result<Imported, E
             set as u64,
         );
         let episodes = Episodes::new(options.horizon, width, options.budgets.len(), contexts, budgets)?;
-        sets.push(episodes.with_scaling(Arc::clone(&scaling))?);
+        sets.push(episodes.with_scaling(Arc::clone(&scaling))?.with_series(names)?);
     }
     let [train, validation, test] = <[Episodes; 3]>::try_from(sets).unwrap_or_else(|_| unreachable!());
     Ok(Imported {

@@ -1,5 +1,7 @@
 //! Episodes in which each step reads a different series: jobs that arrive at one server.
 
+use std::sync::Arc;
+
 use super::consecutive::Made;
 use super::normaliser::Normaliser;
 use super::options::{EpisodeOptions, Split};
@@ -53,7 +55,9 @@ pub(crate) fn interleaved(trace: &dyn Trace, options: &EpisodeOptions) -> Result
             });
         }
         if reading.time > now {
-            lines.iter_mut().for_each(Line::flush);
+            for line in &mut lines {
+                line.flush(now);
+            }
             now = reading.time;
         }
         let series = *number_of
@@ -76,20 +80,26 @@ pub(crate) fn interleaved(trace: &dyn Trace, options: &EpisodeOptions) -> Result
         }
         Ok(())
     })?;
-    lines.iter_mut().for_each(Line::flush);
+    for line in &mut lines {
+        line.flush(now);
+    }
 
     let (mut available, mut used) = (0, 0);
     let mut contexts: [Vec<f64>; 3] = Default::default();
-    for (contexts, line) in contexts.iter_mut().zip(lines) {
+    let mut names: [Vec<Arc<str>>; 3] = Default::default();
+    for ((contexts, names), line) in contexts.iter_mut().zip(&mut names).zip(lines) {
         available += line.cut.cast_unsigned();
         used += line.cut.cast_unsigned() * options.horizon as u64;
         let (candidates, kept) = line.pool.into_sorted();
         for candidate in &candidates {
             contexts.extend_from_slice(kept.of(candidate));
+            // All steps are of about one time, which is what such episodes share.
+            names.push(trace.show_time(candidate.position).into());
         }
     }
     Ok(Made {
         contexts,
+        names,
         counts: second.counts,
         available,
         unused: second.counts.readings - used,
@@ -190,7 +200,7 @@ impl Line {
     ///
     /// If they fill an episode, all its steps are of this time, and the remaining readings are dropped. Otherwise the episode
     /// continues at the next time, and never with the same series twice in a row if there is another.
-    fn flush(&mut self) {
+    fn flush(&mut self, now: i64) {
         self.waiting.sort_unstable();
         let whole = self.waiting.len() * self.width >= self.size;
         if whole {
@@ -206,7 +216,7 @@ impl Line {
                 .extend_from_slice(&self.values[start..][..self.width]);
             if self.episode.len() == self.size {
                 let priority = mix(&[self.seed, CANDIDATES, self.set, self.cut.cast_unsigned()]);
-                self.pool.offer(priority, 0, self.cut, &self.episode);
+                self.pool.offer(priority, 0, now, &self.episode);
                 self.cut += 1;
                 self.episode.clear();
             }

@@ -1,7 +1,7 @@
 //! Episodes from a trace: windows of consecutive readings, or interleaved series.
 
 mod consecutive;
-mod import;
+pub(crate) mod import;
 mod interleaved;
 pub(crate) mod normaliser;
 pub(crate) mod options;

@@ -523,6 +523,11 @@ fn outputs<S: Simd, const B: usize>(simd: S, output: Output, z: &Row<S, B>) -> (
                 (values[v], slopes[v]) = Output::Exp.apply(simd, z[v]);
             }
         }
+        Output::Rectified => {
+            for v in 0..B {
+                (values[v], slopes[v]) = Output::Rectified.apply(simd, z[v]);
+            }
+        }
     }
     (values, slopes)
 }

@@ -1,6 +1,8 @@
 //! Problems by name, each with its solver.
 
-use laau_core::problems::{LogUtility, PowerProvisioning, Trading, VmAllocation, WeightedFairness, Wireless};
+use laau_core::problems::{
+    LlmTokens, LogUtility, PowerProvisioning, Trading, VmAllocation, WeightedFairness, Wireless,
+};
 use laau_core::{Error, Task};
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +25,8 @@ pub enum ProblemSpec {
     Trading(TradingSpec),
     /// [`PowerProvisioning`].
     Power(PowerSpec),
+    /// [`LlmTokens`].
+    LlmTokens(LlmTokensSpec),
 }
 
 /// Declares the parameters of a problem with their defaults.
@@ -119,6 +123,22 @@ spec! {
     }
 }
 
+spec! {
+    /// Parameters of [`LlmTokens`].
+    LlmTokensSpec {
+        /// The greatest grant of a step, in thousands of tokens.
+        upper: f64 = 20.0,
+        /// Number of classes of requests.
+        actions: usize = 2,
+        /// Curvature of the utility.
+        kappa: f64 = 9.0,
+        /// Price of a thousand prompt tokens.
+        input_price: f64 = 1.0,
+        /// Price of a thousand output tokens.
+        output_price: f64 = 3.0,
+    }
+}
+
 impl Default for ProblemSpec {
     fn default() -> Self {
         Self::WeightedFairness(WeightedFairnessSpec::default())
@@ -127,13 +147,14 @@ impl Default for ProblemSpec {
 
 impl ProblemSpec {
     /// The names there are.
-    pub const NAMES: [&'static str; 6] = [
+    pub const NAMES: [&'static str; 7] = [
         "weighted-fairness",
         "log-utility",
         "vm-allocation",
         "wireless",
         "trading",
         "power",
+        "llm-tokens",
     ];
 
     /// The problem's name.
@@ -146,6 +167,7 @@ impl ProblemSpec {
             Self::Wireless(_) => 3,
             Self::Trading(_) => 4,
             Self::Power(_) => 5,
+            Self::LlmTokens(_) => 6,
         };
         Self::NAMES[index]
     }
@@ -191,6 +213,19 @@ impl ProblemSpec {
                 *most_load,
                 *most_intensity,
                 *lower,
+                *upper,
+            )?),
+            Self::LlmTokens(LlmTokensSpec {
+                upper,
+                actions,
+                kappa,
+                input_price,
+                output_price,
+            }) => task(LlmTokens::new(
+                check_actions("llm-tokens", *actions)?,
+                *kappa,
+                *input_price,
+                *output_price,
                 *upper,
             )?),
         }
@@ -253,12 +288,13 @@ mod tests {
 
     #[test]
     fn the_defaults_are_those_of_the_library() {
-        let stock: [&dyn Problem; 5] = [
+        let stock: [&dyn Problem; 6] = [
             &WeightedFairness::paper(),
             &VmAllocation::server(),
             &Wireless::three_channels(),
             &Trading::inventory(),
             &PowerProvisioning::two_loads(),
+            &LlmTokens::two_classes(),
         ];
         for problem in stock {
             let task = named(problem.name()).task().unwrap();

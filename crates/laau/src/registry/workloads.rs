@@ -3,7 +3,7 @@
 use laau_core::problems::LogUtility;
 use laau_core::{Dimensions, Episodes, Problem, Sets};
 use laau_data::synthetic::{
-    ContextProcess, Fading, GenerateOptions, Prices, Site, VmJobs, Workload, generate_sets,
+    ContextProcess, Fading, GenerateOptions, Prices, Requests, Site, VmJobs, Workload, generate_sets,
 };
 use laau_data::{Construction, Split};
 
@@ -67,6 +67,16 @@ impl ProblemSpec {
                 most_intensity: spec.most_intensity,
                 ..Site::default()
             })),
+            Self::LlmTokens(spec) if spec.actions == 2 => Kind::ContextProcess(Box::new(Requests::default())),
+            Self::LlmTokens(spec) => {
+                return Err(Error::parameter(
+                    format_args!(
+                        "the workload of problem `{name}` has 2 classes of requests, not {}",
+                        spec.actions
+                    ),
+                    "leave --actions out, or import a trace",
+                ));
+            }
         };
         let expected = match &law {
             Kind::Cloud(_) | Kind::Weights(..) => 1,
