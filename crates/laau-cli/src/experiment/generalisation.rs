@@ -5,13 +5,11 @@ use laau::core::{Episodes, Task, Unrolled};
 use laau::net::{Laau, Model, Network, Phase, Training};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
-use rayon::prelude::*;
 
-use super::Study;
 use super::settings::Experiment;
 use super::tables::Tables;
+use super::{Cell, Part, Study};
 use crate::failure::Failure;
-use crate::progress::Progress;
 
 /// Gradient steps of every run at least, so that few episodes are not few steps.
 const LEAST_STEPS: usize = 8_000;
@@ -20,77 +18,45 @@ const LEAST_STEPS: usize = 8_000;
 const SIGNS: usize = 200;
 
 /// Trains on more and more episodes; writes `generalisation.csv` and `bound.csv`.
-pub(super) fn run(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure> {
-    let Study {
-        experiment,
-        task,
-        source,
-        seeds,
-    } = *study;
-    let mut cells = Vec::new();
-    for &construction in &experiment.constructions {
-        for &horizon in &experiment.horizons {
-            for &seed in seeds {
-                cells.extend(
-                    experiment
-                        .sizes
-                        .iter()
-                        .map(|&size| (construction, horizon, seed, size)),
-                );
-            }
-        }
-    }
-    let progress = Progress::new(cells.len(), false);
-    let results: Vec<Vec<Outcome>> = cells
-        .par_iter()
-        .map(|&(construction, horizon, seed, size)| {
-            let sets = source.sets(experiment, horizon, construction, seed)?;
-            let few = sets
-                .train
-                .select(&(0..size.min(sets.train.len())).collect::<Vec<_>>());
-            let outcomes = [("linear", Laau::linear()), ("mlp", Laau::paper())]
-                .into_iter()
-                .map(|(name, laau)| Outcome::of(name, laau, experiment, task, &few, &sets.test, seed))
-                .collect::<Result<_, Failure>>();
-            progress.done(format_args!(
-                "{}, N = {horizon}, n = {size}, seed {seed}",
-                source.name(construction)
-            ));
-            outcomes
-        })
-        .collect::<Result<_, _>>()?;
-    progress.finish();
-    for ((construction, horizon, seed, size), outcomes) in cells.iter().zip(&results) {
-        let data = source.name(*construction);
-        for outcome in outcomes {
-            let model = outcome.model;
-            tables.add(&GapRow {
+pub(super) fn run(study: &Study, cell: Cell, tables: &mut Tables) -> Result<(), Failure> {
+    let Study { experiment, task, .. } = study;
+    let Cell { horizon, seed, .. } = cell;
+    let sets = study.sets(cell)?;
+    let size = match cell.part {
+        Part::Size(size) => size,
+        Part::Whole | Part::Shift(_) => sets.train.len(),
+    };
+    let few = sets
+        .train
+        .select(&(0..size.min(sets.train.len())).collect::<Vec<_>>());
+    let data = study.source.name(cell.construction);
+    for (name, laau) in [("linear", Laau::linear()), ("mlp", Laau::paper())] {
+        let outcome = Outcome::of(name, laau, experiment, task, &few, &sets.test, seed)?;
+        tables.add(&GapRow {
+            data: data.clone(),
+            model: name.to_owned(),
+            horizon,
+            episodes: size,
+            seed,
+            train: outcome.train,
+            test: outcome.test,
+        })?;
+        for (term, value) in &outcome.terms {
+            tables.add(&TermRow {
                 data: data.clone(),
-                model: model.to_owned(),
-                horizon: *horizon,
-                episodes: *size,
-                seed: *seed,
-                train: outcome.train,
-                test: outcome.test,
+                model: name.to_owned(),
+                horizon,
+                episodes: size,
+                seed,
+                term: term.clone(),
+                value: *value,
             })?;
-            for (term, value) in &outcome.terms {
-                tables.add(&TermRow {
-                    data: data.clone(),
-                    model: model.to_owned(),
-                    horizon: *horizon,
-                    episodes: *size,
-                    seed: *seed,
-                    term: term.clone(),
-                    value: *value,
-                })?;
-            }
         }
     }
     Ok(())
 }
 
 struct Outcome {
-    model: &'static str,
     train: f64,
     test: f64,
     /// The terms of the bound, by name.
@@ -112,7 +78,6 @@ impl Outcome {
         let policy = Unrolled::new(name, model, task.solver.clone())?;
         let mean = |episodes| task.mean_utility(&policy, episodes);
         Ok(Self {
-            model: name,
             train: mean(few)?,
             test: mean(test)?,
             terms: bound_terms(policy.multiplier(), few, seed),

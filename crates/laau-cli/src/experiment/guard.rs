@@ -3,57 +3,29 @@
 use laau::baselines::{DualDescentOptions, OptOptions};
 use laau::core::tables::GuardTrainingRow;
 use laau::core::{Comparison, Episodes, Fit as _, FitSets, Guard, Incumbent, PolicyReport, Task};
-use laau::data::Construction;
 use laau::net::Laau;
 use laau::registry::PolicyKind;
-use rayon::prelude::*;
 
-use super::Study;
 use super::shifted::shift_sets;
 use super::tables::Tables;
+use super::{Cell, Study};
 use crate::failure::Failure;
-use crate::progress::Progress;
 
 /// Trains every model without a guard and behind one, on default and on shifted data; writes `guard_training.csv`.
-pub(super) fn run(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure> {
-    let experiment = study.experiment;
-    let mut cells: Vec<(Construction, f64, u64)> = Vec::new();
-    for &construction in &experiment.constructions {
-        for &target in &experiment.targets {
-            cells.extend(study.seeds.iter().map(|&seed| (construction, target, seed)));
-        }
-    }
-    let progress = Progress::new(cells.len(), false);
-    let results: Vec<Vec<GuardTrainingRow>> = cells
-        .par_iter()
-        .map(|&(construction, target, seed)| {
-            let rows = rows(study, construction, target, seed)?;
-            progress.done(format_args!(
-                "{}, d_W = {target}, seed {seed}",
-                study.source.name(construction)
-            ));
-            Ok(rows)
-        })
-        .collect::<Result<_, Failure>>()?;
-    progress.finish();
-    results.iter().flatten().try_for_each(|row| tables.add(row))
-}
-
-/// One cell: the incumbent, and every model without a guard, with one after training and with one during it.
-fn rows(
-    study: &Study<'_>,
-    construction: Construction,
-    target: f64,
-    seed: u64,
-) -> Result<Vec<GuardTrainingRow>, Failure> {
+///
+/// A cell has the incumbent, and every model without a guard, with one after training and with one during it.
+pub(super) fn run(study: &Study, cell: Cell, tables: &mut Tables) -> Result<(), Failure> {
     let Study {
         experiment,
         task,
         source,
         ..
-    } = *study;
-    let horizon = experiment.horizons.first().copied().unwrap_or(20);
-    let sets = source.sets(experiment, horizon, construction, seed)?;
+    } = study;
+    let Cell {
+        construction, seed, ..
+    } = cell;
+    let target = cell.target();
+    let sets = study.sets(cell)?;
     let (shifted, validation) = shift_sets(&sets, target, seed)?;
     let to_fit = FitSets {
         train: &shifted.episodes,
@@ -98,7 +70,7 @@ fn rows(
             acted: policy.guard.as_ref().map(|guard| guard.acted),
         }
     };
-    Ok(report.policies.iter().zip(kinds).map(row).collect())
+    (report.policies.iter().zip(kinds).map(row)).try_for_each(|row| tables.add(&row))
 }
 
 fn model(policy: PolicyKind) -> Result<Laau, Failure> {

@@ -3,59 +3,36 @@
 use laau::core::tables::RoundRow;
 use laau::core::{Episodes, Fit as _, Rollout, Sets, Task};
 use laau::net::{Laau, OnlineTraining, Optimiser};
-use rayon::prelude::*;
 
-use super::Study;
 use super::settings::Experiment;
 use super::tables::Tables;
+use super::{Cell, Study};
 use crate::failure::Failure;
-use crate::progress::Progress;
 
 /// Episodes of the stream that normalise a cold model: all that is known before its first step.
 const FIRST_LOOK: usize = 10;
 
 /// Runs every method over the same stream of episodes; writes `online_learning.csv`.
-pub(super) fn run(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure> {
-    let Study {
-        experiment,
-        task,
-        source,
-        seeds,
-    } = *study;
-    let horizon = experiment.horizons.first().copied().unwrap_or(20);
-    let progress = Progress::new(experiment.constructions.len() * seeds.len(), false);
-    for &construction in &experiment.constructions {
-        let data = source.name(construction);
-        let results: Vec<Vec<Line>> = seeds
-            .par_iter()
-            .map(|&seed| {
-                let sets = source.sets(experiment, horizon, construction, seed)?;
-                let lines = methods(experiment, task, &sets, seed)?;
-                progress.done(format_args!("{data}, seed {seed}"));
-                Ok(lines)
-            })
-            .collect::<Result<_, Failure>>()?;
-        for (seed, lines) in seeds.iter().zip(&results) {
-            for line in lines {
-                let mut sum = 0.0;
-                for (index, utility) in line.utilities.iter().enumerate() {
-                    sum += utility;
-                    let round = index + 1;
-                    if is_reported(round, line.utilities.len()) {
-                        tables.add(&RoundRow {
-                            data: data.clone(),
-                            method: line.method.clone(),
-                            learning_rate: line.learning_rate,
-                            seed: *seed,
-                            round,
-                            utility: sum / round as f64,
-                        })?;
-                    }
-                }
+pub(super) fn run(study: &Study, cell: Cell, tables: &mut Tables) -> Result<(), Failure> {
+    let data = study.source.name(cell.construction);
+    let sets = study.sets(cell)?;
+    for line in methods(&study.experiment, &study.task, &sets, cell.seed)? {
+        let mut sum = 0.0;
+        for (index, utility) in line.utilities.iter().enumerate() {
+            sum += utility;
+            let round = index + 1;
+            if is_reported(round, line.utilities.len()) {
+                tables.add(&RoundRow {
+                    data: data.clone(),
+                    method: line.method.clone(),
+                    learning_rate: line.learning_rate,
+                    seed: cell.seed,
+                    round,
+                    utility: sum / round as f64,
+                })?;
             }
         }
     }
-    progress.finish();
     Ok(())
 }
 

@@ -3,43 +3,76 @@
 use std::time::Duration;
 
 use laau::core::tables::{BudgetRow, LeftOutRow, ProblemRow, StepRow};
-use laau::core::{ComparisonObserver, Episode, PolicyReport, Report, Rollout, Run, Sets};
+use laau::core::{ComparisonObserver, Episode, PolicyReport, Rollout, Run};
 use laau::data::Construction;
 use laau::data::synthetic::GenerateOptions;
-use rayon::prelude::*;
 
-use super::Study;
 use super::data::Source;
 use super::settings::Experiment;
 use super::tables::Tables;
+use super::{Cell, Study};
 use crate::failure::Failure;
 use crate::output;
-use laau::registry::{ProblemSpec, ProblemWorkload};
+use laau::registry::ProblemSpec;
 
 /// The policies whose first test episode is exported step by step.
 const SHOWN: &[&str] = &["opt", "equal", "laau"];
 
 /// Fits and plays every policy; writes `problems.csv`, `problem_budgets.csv`, `problem_left_out.csv` and
 /// `problem_episodes.csv`.
-pub(super) fn run(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure> {
+pub(super) fn run(study: &Study, cell: Cell, tables: &mut Tables) -> Result<(), Failure> {
     let Study {
-        experiment, source, ..
-    } = *study;
-    if matches!(source, Source::Trace(_)) {
-        return Err(Failure::new(
-            "an experiment of kind `problem` runs on the synthetic workload of its problem",
-            "leave --trace out",
-        ));
-    }
+        experiment,
+        task,
+        seeds,
+        ..
+    } = study;
+    let options = GenerateOptions {
+        horizon: cell.horizon,
+        construction: cell.construction,
+        seed: cell.seed,
+        ..GenerateOptions::default()
+    };
     let workload = problem_of(experiment)?.workload(None, None)?;
-    for &horizon in &experiment.horizons {
-        let place = Place {
-            construction: experiment.construction,
-            horizon,
-        };
-        play(study, &workload, place, tables)?;
+    let sets = workload.generate_split(experiment.split(), &options)?;
+    let problem = task.problem.name();
+    let report = study
+        .compare(&sets, cell.seed)
+        .skip_inapplicable(true)
+        .observed_by(&Watch {
+            problem,
+            horizon: cell.horizon,
+        })
+        .run()?;
+    let is_first = cell.seed == seeds[0];
+    for policy in &report.policies {
+        export(problem, cell, policy, tables)?;
+        if is_first && SHOWN.contains(&policy.name.as_str()) {
+            let first = sets.test.select(&[0]);
+            let rollouts = policy.runs[0].fitted.player.play(task, &first)?;
+            export_episode(problem, &policy.name, &first.get(0), &rollouts[0], tables)?;
+        }
+    }
+    // The reasons are the same for every seed.
+    for (policy, reason) in report.left_out.iter().filter(|_| is_first) {
+        tables.add(&LeftOutRow {
+            problem: problem.to_owned(),
+            policy: policy.clone(),
+            reason: reason.to_string(),
+        })?;
     }
     Ok(())
+}
+
+/// Refuses a trace: it is one of the paper's problem.
+pub(super) fn check(source: &Source) -> Result<(), Failure> {
+    match source {
+        Source::Synthetic => Ok(()),
+        Source::Trace(_) => Err(Failure::new(
+            "an experiment of kind `problem` runs on the synthetic workload of its problem",
+            "leave --trace out",
+        )),
+    }
 }
 
 /// The problem that the experiment names.
@@ -50,67 +83,6 @@ pub(super) fn problem_of(experiment: &Experiment) -> Result<ProblemSpec, Failure
             "write a section [problem] with its name, as in `laau config --default`",
         )
     })
-}
-
-#[derive(Clone, Copy)]
-struct Place {
-    construction: Construction,
-    horizon: usize,
-}
-
-fn play(
-    study: &Study<'_>,
-    workload: &ProblemWorkload,
-    place: Place,
-    tables: &mut Tables,
-) -> Result<(), Failure> {
-    let Study {
-        experiment,
-        task,
-        seeds,
-        ..
-    } = *study;
-    let fields: Vec<(Sets, Report)> = seeds
-        .par_iter()
-        .map(|&seed| {
-            let options = GenerateOptions {
-                horizon: place.horizon,
-                construction: place.construction,
-                seed,
-                ..GenerateOptions::default()
-            };
-            let sets = workload.generate_split(experiment.split(), &options)?;
-            let report = study
-                .compare(&sets, seed)
-                .skip_inapplicable(true)
-                .observed_by(&Watch {
-                    problem: task.problem.name(),
-                    horizon: place.horizon,
-                })
-                .run()?;
-            Ok((sets, report))
-        })
-        .collect::<Result<_, Failure>>()?;
-    let problem = task.problem.name();
-    for (position, ((sets, report), &seed)) in fields.iter().zip(seeds).enumerate() {
-        for policy in &report.policies {
-            export(problem, place, seed, policy, tables)?;
-            if position == 0 && SHOWN.contains(&policy.name.as_str()) {
-                let first = sets.test.select(&[0]);
-                let rollouts = policy.runs[0].fitted.player.play(task, &first)?;
-                export_episode(problem, &policy.name, &first.get(0), &rollouts[0], tables)?;
-            }
-        }
-        // The reasons are the same for every seed.
-        for (policy, reason) in report.left_out.iter().filter(|_| position == 0) {
-            tables.add(&LeftOutRow {
-                problem: problem.to_owned(),
-                policy: policy.clone(),
-                reason: reason.to_string(),
-            })?;
-        }
-    }
-    Ok(())
 }
 
 /// A line per policy that is done.
@@ -128,23 +100,17 @@ impl ComparisonObserver for Watch<'_> {
     }
 }
 
-fn export(
-    problem: &str,
-    place: Place,
-    seed: u64,
-    report: &PolicyReport,
-    tables: &mut Tables,
-) -> Result<(), Failure> {
-    let construction = match place.construction {
+fn export(problem: &str, cell: Cell, report: &PolicyReport, tables: &mut Tables) -> Result<(), Failure> {
+    let construction = match cell.construction {
         Construction::Consecutive => "consecutive",
         Construction::Interleaved => "interleaved",
     };
     tables.add(&ProblemRow {
         problem: problem.to_owned(),
         construction: construction.to_owned(),
-        horizon: place.horizon,
+        horizon: cell.horizon,
         policy: report.name.clone(),
-        seed,
+        seed: cell.seed,
         utility: report.utility,
         fraction_of_opt: report.fraction_of_opt.unwrap_or(f64::NAN),
         violations: report.violations,
@@ -157,9 +123,9 @@ fn export(
         tables.add(&BudgetRow {
             problem: problem.to_owned(),
             construction: construction.to_owned(),
-            horizon: place.horizon,
+            horizon: cell.horizon,
             policy: report.name.clone(),
-            seed,
+            seed: cell.seed,
             budget,
             remaining_percent,
         })?;

@@ -3,16 +3,13 @@
 use laau::baselines::OptOptions;
 use laau::core::tables::{GuardRow, PointRow, ShiftRow};
 use laau::core::{Comparison, Episodes, FitSets, Fitted, Form, PolicyReport, Report, Run, Sets};
-use laau::data::Construction;
 use laau::data::shift::{Shift, Shifted, add_noise, shift};
 use laau::data::tsne::{EmbeddedSet, TsneOptions, tsne as embed};
-use rayon::prelude::*;
 
 use super::settings::Experiment;
 use super::tables::Tables;
-use super::{GUARDED, HEADLINE_LEVEL, Study};
+use super::{Cell, GUARDED, HEADLINE_LEVEL, Study};
 use crate::failure::Failure;
-use crate::progress::Progress;
 use laau::registry::PolicyKind;
 
 /// Policies that do not learn from the training distribution: they are tuned on the default data, as in the paper.
@@ -24,78 +21,53 @@ const NOT_TRAINED: [PolicyKind; 4] = [
 ];
 
 /// Trains on shifted data, tests on the default; writes `ood.csv` and `guard.csv`.
-pub(super) fn ood(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure> {
-    let Study {
-        experiment,
-        task,
-        source,
-        seeds,
-    } = *study;
-    let horizon = experiment.horizons.first().copied().unwrap_or(20);
-    let mut cells: Vec<(Construction, f64, u64)> = Vec::new();
-    for &construction in &experiment.constructions {
-        for &target in &experiment.targets {
-            cells.extend(seeds.iter().map(|&seed| (construction, target, seed)));
-        }
+pub(super) fn ood(study: &Study, cell: Cell, tables: &mut Tables) -> Result<(), Failure> {
+    let Study { experiment, task, .. } = study;
+    let (seed, target) = (cell.seed, cell.target());
+    let data = study.source.name(cell.construction);
+    let sets = study.sets(cell)?;
+    let (shifted, validation) = shift_sets(&sets, target, seed)?;
+    let training = experiment.training(seed);
+    let shifted_sets = FitSets {
+        train: &shifted.episodes,
+        validation: &validation,
+    };
+    let mut comparison = Comparison::new(task, &sets)
+        .seeds([seed])
+        .relative_to(OptOptions::default());
+    for policy in &experiment.policies {
+        let (name, fit) = (policy.name(), policy.fit(&training));
+        comparison = if NOT_TRAINED.contains(policy) {
+            comparison.with(name, fit)
+        } else {
+            comparison.with_fitted_on(name, fit, shifted_sets)
+        };
     }
-    let progress = Progress::new(cells.len(), false);
-    let results: Vec<(Vec<ShiftRow>, Vec<GuardRow>)> = cells
-        .par_iter()
-        .map(|&(construction, target, seed)| {
-            let sets = source.sets(experiment, horizon, construction, seed)?;
-            let (shifted, validation) = shift_sets(&sets, target, seed)?;
-            let training = experiment.training(seed);
-            let shifted_sets = FitSets {
-                train: &shifted.episodes,
-                validation: &validation,
-            };
-            let mut comparison = Comparison::new(task, &sets)
-                .seeds([seed])
-                .relative_to(OptOptions::default());
-            for policy in &experiment.policies {
-                let (name, fit) = (policy.name(), policy.fit(&training));
-                comparison = if NOT_TRAINED.contains(policy) {
-                    comparison.with(name, fit)
-                } else {
-                    comparison.with_fitted_on(name, fit, shifted_sets)
-                };
-            }
-            let report = comparison.run()?;
-            let rows = report.policies.iter().map(|policy| ShiftRow {
-                data: source.name(construction),
-                target,
-                seed,
-                policy: policy.name.clone(),
-                utility: policy.utility,
-                fraction_of_opt: policy.fraction_of_opt.unwrap_or(f64::NAN),
-                achieved: shifted.distance,
-                sliced: shifted.sliced,
-            });
-            let mut rows: Vec<ShiftRow> = rows.collect();
-            let guards = guards(study, &report, &sets, &source.name(construction), target)?;
-            let headline = guards.iter().filter(|row| {
-                row.level == HEADLINE_LEVEL && row.incumbent == experiment.incumbents[0].name()
-            });
-            let first = rows[0].clone();
-            rows.extend(headline.map(|row| ShiftRow {
-                policy: format!("{}-guarded", row.policy),
-                fraction_of_opt: row.fraction_of_opt,
-                utility: row.utility,
-                ..first.clone()
-            }));
-            progress.done(format_args!(
-                "{}, d_W = {target}, seed {seed}",
-                source.name(construction)
-            ));
-            Ok((rows, guards))
-        })
-        .collect::<Result<_, Failure>>()?;
-    progress.finish();
-    for (rows, guards) in &results {
-        rows.iter().try_for_each(|row| tables.add(row))?;
-        guards.iter().try_for_each(|row| tables.add(row))?;
-    }
-    Ok(())
+    let report = comparison.run()?;
+    let rows = report.policies.iter().map(|policy| ShiftRow {
+        data: data.clone(),
+        target,
+        seed,
+        policy: policy.name.clone(),
+        utility: policy.utility,
+        fraction_of_opt: policy.fraction_of_opt.unwrap_or(f64::NAN),
+        achieved: shifted.distance,
+        sliced: shifted.sliced,
+    });
+    let mut rows: Vec<ShiftRow> = rows.collect();
+    let guards = guards(study, &report, &sets, &data, target)?;
+    let headline = guards
+        .iter()
+        .filter(|row| row.level == HEADLINE_LEVEL && row.incumbent == experiment.incumbents[0].name());
+    let first = rows[0].clone();
+    rows.extend(headline.map(|row| ShiftRow {
+        policy: format!("{}-guarded", row.policy),
+        fraction_of_opt: row.fraction_of_opt,
+        utility: row.utility,
+        ..first.clone()
+    }));
+    rows.iter().try_for_each(|row| tables.add(row))?;
+    guards.iter().try_for_each(|row| tables.add(row))
 }
 
 /// The training episodes moved by a distance, and the validation episodes by the same noise.
@@ -111,7 +83,7 @@ pub(super) fn shift_sets(sets: &Sets, target: f64, seed: u64) -> Result<(Shifted
 
 /// The trained policies of a report behind every guard, as they were fitted.
 fn guards(
-    study: &Study<'_>,
+    study: &Study,
     report: &Report,
     sets: &Sets,
     data: &str,
@@ -122,18 +94,18 @@ fn guards(
         incumbents,
         guard_levels,
         ..
-    } = study.experiment;
+    } = &study.experiment;
     let mut rows = Vec::new();
     for policy in GUARDED.iter().filter(|policy| policies.contains(policy)) {
         for incumbent in incumbents {
             for &level in guard_levels {
                 let (advice, beside) = (report.entry(policy.name())?, report.entry(incumbent.name())?);
                 let [ours, theirs] = [advice, beside].map(|entry| &entry.runs[0].fitted);
-                let fitted = Fitted::guarded(study.task, ours, theirs, level, Form::Layer)?;
+                let fitted = Fitted::guarded(&study.task, ours, theirs, level, Form::Layer)?;
                 let seed = report.seeds[0];
                 let run = Run {
                     seed,
-                    results: fitted.player.play(study.task, &sets.test)?.iter().collect(),
+                    results: fitted.player.play(&study.task, &sets.test)?.iter().collect(),
                     rollouts: Vec::new(),
                     fitted,
                 };
@@ -166,49 +138,31 @@ fn guards(
 }
 
 /// Embeds training and testing episodes by t-SNE at every shift; writes `tsne.csv`.
-pub(super) fn tsne(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure> {
-    let Study {
-        experiment,
-        source,
-        seeds,
-        ..
-    } = *study;
-    let horizon = experiment.horizons.first().copied().unwrap_or(20);
-    let seed = seeds[0];
-    let progress = Progress::new(experiment.constructions.len() * experiment.targets.len(), false);
-    for &construction in &experiment.constructions {
-        let sets = source.sets(experiment, horizon, construction, seed)?;
-        let data = source.name(construction);
-        for &target in &experiment.targets {
-            let shifted = shift(
-                &sets.train,
-                &sets.train,
-                target,
-                &Shift {
-                    seed,
-                    ..Shift::default()
-                },
-            )?;
-            let options = TsneOptions {
-                seed,
-                ..TsneOptions::default()
-            };
-            for point in embed(&shifted.episodes, &sets.test, &options)? {
-                let set = match point.set {
-                    EmbeddedSet::Training => "train",
-                    EmbeddedSet::Testing => "test",
-                };
-                tables.add(&PointRow {
-                    data: data.clone(),
-                    target,
-                    set: set.to_owned(),
-                    x: point.x,
-                    y: point.y,
-                })?;
-            }
-            progress.done(format_args!("{data}, d_W = {target}"));
-        }
+pub(super) fn tsne(study: &Study, cell: Cell, tables: &mut Tables) -> Result<(), Failure> {
+    let (seed, target) = (cell.seed, cell.target());
+    let sets = study.sets(cell)?;
+    let data = study.source.name(cell.construction);
+    let noise = Shift {
+        seed,
+        ..Shift::default()
+    };
+    let shifted = shift(&sets.train, &sets.train, target, &noise)?;
+    let options = TsneOptions {
+        seed,
+        ..TsneOptions::default()
+    };
+    for point in embed(&shifted.episodes, &sets.test, &options)? {
+        let set = match point.set {
+            EmbeddedSet::Training => "train",
+            EmbeddedSet::Testing => "test",
+        };
+        tables.add(&PointRow {
+            data: data.clone(),
+            target,
+            set: set.to_owned(),
+            x: point.x,
+            y: point.y,
+        })?;
     }
-    progress.finish();
     Ok(())
 }
