@@ -44,9 +44,7 @@ def even(seen: laau.Observation) -> np.ndarray:
 
 
 # %% All of them against the optimum, and behind a guard of MW: at least 95 % of its gain in every episode.
-frame = laau.compare(
-    task, sets, ["opt", {"laau": trained}, agent, even, "mw"], guard="mw", guard_level=0.95, frame="dict"
-)
+frame = laau.compare(task, sets, ["opt", {"laau": trained}, agent, even, "mw"], guard="mw", guard_level=0.95, frame="dict")
 for row, name in enumerate(frame["policy"]):
     print(f"{name:14} {frame['fraction_of_opt'][row]:.4f}  violations {frame['violations'][row]}")
 

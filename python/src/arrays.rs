@@ -1,7 +1,7 @@
 //! Numbers from Python and back.
 
 use numpy::{
-    IntoPyArray as _, PyArrayDyn, PyArrayMethods as _, PyReadonlyArrayDyn, PyUntypedArrayMethods as _,
+    IntoPyArray as _, PyArrayDyn, PyArrayMethods as _, PyReadonlyArrayDyn, PyUntypedArray, PyUntypedArrayMethods as _,
 };
 use pyo3::prelude::*;
 
@@ -16,7 +16,7 @@ pub(crate) struct Numbers<'py> {
 /// Takes an array as it is if it can be read in place; converts anything else without loss, or says why not.
 pub(crate) fn numbers<'py>(what: &'static str, value: &Bound<'py, PyAny>) -> PyResult<Numbers<'py>> {
     let array = match value.cast::<PyArrayDyn<f64>>() {
-        Ok(array) if array.is_c_contiguous() => array.clone(),
+        Ok(array) if array.is_c_contiguous() && is_plain(value) => array.clone(),
         _ => {
             let converted = value
                 .py()
@@ -32,6 +32,11 @@ pub(crate) fn numbers<'py>(what: &'static str, value: &Bound<'py, PyAny>) -> PyR
         )
     })?;
     Ok(Numbers { what, array })
+}
+
+/// Whether it is an array and not a kind of one, which may hide values, as one with a mask does.
+fn is_plain(value: &Bound<'_, PyAny>) -> bool {
+    value.get_type().is(value.py().get_type::<PyUntypedArray>())
 }
 
 impl Numbers<'_> {

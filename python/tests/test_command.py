@@ -130,9 +130,7 @@ def test_the_entry_point_is_installed() -> None:
     beside = Path(sys.executable).parent / "laau"
     command = str(beside) if beside.is_file() else shutil.which("laau")
     assert command is not None
-    assert (
-        "weighted-fairness" in subprocess.run([command, "config", "--default"], capture_output=True, text=True).stdout
-    )
+    assert "weighted-fairness" in subprocess.run([command, "config", "--default"], capture_output=True, text=True).stdout
 
 
 def test_the_import_is_quick_and_lazy() -> None:
@@ -140,9 +138,7 @@ def test_the_import_is_quick_and_lazy() -> None:
     times = []
     for _ in range(5):
         began = time.monotonic()
-        words = subprocess.run(
-            [sys.executable, "-c", script], capture_output=True, text=True, check=True
-        ).stdout.split()
+        words = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
         assert time.monotonic() - began < 60
         times.append(float(words[0]))
         assert not {"torch", "jax", "polars", "pandas", "gymnasium", "ray", "pyarrow"} & set(words)

@@ -58,7 +58,7 @@ def test_frames_come_back(sets: laau.Sets, kind: str) -> None:
 def test_frames_of_several_columns() -> None:
     episodes = laau.generate("wireless", horizon=4, episodes=5)
     frame = episodes.to_frame("dict")
-    assert list(frame) == ["episode", "step", "context_0", "context_1", "context_2", "budget_0", "budget_1"]
+    assert list(frame) == ["episode", "step", "context_0", "context_1", "context_2", "context_3", "budget_0", "budget_1"]
     assert laau.Episodes.from_frame(frame) == episodes
 
 

@@ -33,8 +33,14 @@ def batch(name: str, rows: int, seed: int = 0) -> tuple[laau.Task, list[torch.Te
 def test_gradcheck_of_the_layer(name: str) -> None:
     task, (contexts, prices, available) = batch(name, 6)
     layer = laau.torch.Layer(task)
-    inputs = tuple(tensor.requires_grad_() for tensor in (contexts, prices, available))
-    assert torch.autograd.gradcheck(layer, inputs, eps=1e-6, atol=1e-5, rtol=1e-4, nondet_tol=0.0)
+    given = (contexts, prices, available)
+
+    # In shares of the inputs, since some prices are a ten-thousandth: steps are as large for all.
+    def scaled(*shares: torch.Tensor) -> torch.Tensor:
+        return layer(*(share * tensor for share, tensor in zip(shares, given, strict=True)))
+
+    shares = tuple(torch.ones_like(tensor, requires_grad=True) for tensor in given)
+    assert torch.autograd.gradcheck(scaled, shares, eps=1e-6, atol=1e-5, rtol=1e-4, nondet_tol=0.0)
     assert layer.gradients.exact > 0
 
 
@@ -44,13 +50,13 @@ def test_gradcheck_of_the_episode(name: str) -> None:
     episodes = laau.generate(task, horizon=4, episodes=3, seed=5)
     _, (_, prices, _) = batch(name, 12, seed=5)
     contexts = torch.tensor(episodes.contexts)
-    budgets = torch.tensor(episodes.budgets, requires_grad=True)
-    prices = prices.reshape(3, 4, -1).requires_grad_()
+    budgets, prices = torch.tensor(episodes.budgets), prices.reshape(3, 4, -1)
 
-    def cost(budgets: torch.Tensor, prices: torch.Tensor) -> torch.Tensor:
-        return laau.torch.episode(task, contexts, budgets, prices)
+    def cost(of_budgets: torch.Tensor, of_prices: torch.Tensor) -> torch.Tensor:
+        return laau.torch.episode(task, contexts, of_budgets * budgets, of_prices * prices)
 
-    assert torch.autograd.gradcheck(cost, (budgets, prices), eps=1e-6, atol=1e-5, rtol=1e-4)
+    shares = tuple(torch.ones_like(tensor, requires_grad=True) for tensor in (budgets, prices))
+    assert torch.autograd.gradcheck(cost, shares, eps=1e-6, atol=1e-5, rtol=1e-4)
 
 
 def test_a_batch_is_its_rows_whatever_the_threads() -> None:
@@ -102,7 +108,7 @@ def test_wrong_inputs_have_words() -> None:
     layer = laau.torch.Layer(task)
     for inputs, words in [
         ((contexts, prices[:, :1], available), r"expected multipliers of shape \(batch, 2\), found \(3, 1\)"),
-        ((contexts[:2], prices, available), r"expected contexts of shape \(3, 3\)"),
+        ((contexts[:2], prices, available), r"expected contexts of shape \(3, 4\)"),
         ((contexts[:0], prices[:0], available[:0]), "at least one row"),
         ((contexts, prices * float("nan"), available), "row 0: invalid multiplier"),
         ((contexts, -prices, available), "row 0: invalid multiplier"),

@@ -94,7 +94,7 @@ def test_other_threads_run_meanwhile(task: laau.Task, sets: laau.Sets) -> None:
 
     thread = threading.Thread(target=tick)
     thread.start()
-    laau.train(task, sets.train, sets.validation, phases=[(2_000, 0.001)], validate_every=100)
+    laau.train(task, sets.train, sets.validation, phases=[(20_000, 0.001)], validate_every=1000)
     stop.set()
     thread.join()
     assert len(ticks) > 5

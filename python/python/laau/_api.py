@@ -44,7 +44,7 @@ def generate(
     >>> laau.generate(horizon=20, episodes=100, seed=1)
     Episodes(100 episodes, 20 steps, context of 1, 1 budgets)
     >>> laau.generate("wireless", horizon=5, split=(10, 5, 5)).test
-    Episodes(5 episodes, 5 steps, context of 3, 2 budgets)
+    Episodes(5 episodes, 5 steps, context of 4, 2 budgets)
     """
     if split is not None:
         options["split"] = list(split)
@@ -68,8 +68,7 @@ def train(
     with `guard` it was trained behind that guard, and is meant to be put behind the same one: `policy.guarded(…)`.
     Ctrl-C ends it with `KeyboardInterrupt`.
 
-    >>> import
-    laau
+    >>> import laau
     >>> sets = laau.generate(horizon=5, split=(50, 20, 20), seed=1)
     >>> policy = laau.train("weighted-fairness", sets.train, sets.validation, phases=[(2, 0.005)])
     >>> policy.about["ending"], len(policy.about["history"])
@@ -129,9 +128,7 @@ def policy(task: Task | str, source: Any, *, name: str | None = None) -> Policy:
     return _laau.scripted(_task(task), str(name), source)
 
 
-def untuned(
-    task: Task | str, name: str, *, budgets: Any, horizon: int, **parameters: float | Sequence[float]
-) -> Policy:
+def untuned(task: Task | str, name: str, *, budgets: Any, horizon: int, **parameters: float | Sequence[float]) -> Policy:
     """A built-in policy that needs no data, with given or sensible parameters, as `laau decide --policy` has it.
 
     >>> import laau

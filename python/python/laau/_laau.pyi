@@ -54,9 +54,7 @@ class Task:
     Task(power, 2 actions, 2 budgets, context of 3)
     """
 
-    def __new__(
-        cls, name: str = "weighted-fairness", *, solver: dict[str, Any] | None = None, **parameters: Any
-    ) -> Task: ...
+    def __new__(cls, name: str = "weighted-fairness", *, solver: dict[str, Any] | None = None, **parameters: Any) -> Task: ...
     @property
     def name(self) -> str: ...
     @property
@@ -170,9 +168,7 @@ class Layer:
     @property
     def gradients(self) -> tuple[int, int]:
         """How many gradients were exact, and how many approximate (at kinks, where there is none)."""
-    def forward(
-        self, contexts: npt.ArrayLike, multipliers: npt.ArrayLike, available: npt.ArrayLike
-    ) -> tuple[Array, Array]: ...
+    def forward(self, contexts: npt.ArrayLike, multipliers: npt.ArrayLike, available: npt.ArrayLike) -> tuple[Array, Array]: ...
     def backward(
         self,
         contexts: npt.ArrayLike,

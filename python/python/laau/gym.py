@@ -70,9 +70,7 @@ class BudgetEnv(gymnasium.Env[Float32, Float32]):
         advice = _laau.scripted(self.task, "agent", lambda _: self._advised)
         self._guarded = advice.guarded(incumbent, level)
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Float32, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Float32, dict[str, Any]]:
         """Opens an episode: the one that is asked for, or one drawn at random."""
         super().reset(seed=seed)
         drawn = int(self.np_random.integers(len(self.episodes)))

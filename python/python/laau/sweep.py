@@ -129,9 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m laau.sweep", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("files", nargs="+", type=Path, help="the experiments, in TOML")
     parser.add_argument("--ray", metavar="ADDRESS", help="the cluster [default: a local one]")
-    parser.add_argument(
-        "-o", "--output", type=Path, default=Path("tables"), help="a folder; a folder per experiment in it"
-    )
+    parser.add_argument("-o", "--output", type=Path, default=Path("tables"), help="a folder; a folder per experiment in it")
     parser.add_argument("--seeds", default="0,1,2", help="seeds of data, weights and shuffles [default: 0,1,2]")
     parser.add_argument("--quick", action="store_true", help="the small sizes of the files' sections [quick]")
     parser.add_argument("--trace", metavar="PATH", help="Azure VM readings, at the same path on every node")

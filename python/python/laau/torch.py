@@ -136,9 +136,7 @@ class Layer(torch.nn.Module):
         return f"{self.task.name}, {self.gradients}"
 
 
-def episode(
-    task: Task | Layer | str, contexts: torch.Tensor, budgets: torch.Tensor, multipliers: torch.Tensor
-) -> torch.Tensor:
+def episode(task: Task | Layer | str, contexts: torch.Tensor, budgets: torch.Tensor, multipliers: torch.Tensor) -> torch.Tensor:
     """The cost of whole episodes played with given prices, as one operation: prices in, cost out.
 
     Contexts (…, N, c), budgets (…, M), prices (…, N, M); costs (…). Differentiable in prices and budgets, by the true chain
