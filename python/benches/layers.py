@@ -1,8 +1,8 @@
 """The d = 8, M = 3 layer from Python, forward and backward, beside cvxpylayers and Moreau, in one run.
 
 `python benches/layers.py [--seconds 0.4] [--rounds 3]` prints a table in Markdown: microseconds of a call,
-by batch, and the worst difference of actions and gradients from ours. Ways take turns, `rounds` times; the fastest call counts, since
-other load on the machine only adds time.
+by batch, and the worst difference of actions and gradients from ours. Ways take turns, `rounds` times; the
+fastest call counts, since other load on the machine only adds time.
 
 min Σ −c_i ln x_i + λᵀAx  s.t.  Ax ≤ b,  0.1 ≤ x ≤ 10;  the loss is Σ w x, gradients are in c, λ and b.
 """

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 
 import laau
 import numpy as np
@@ -67,13 +68,21 @@ def test_learning(task: laau.Task, sets: laau.Sets, trained: laau.Policy) -> Non
         laau.learn(task, sets.test, first_look=0)
 
 
+@pytest.fixture
+def handled() -> Iterator[None]:
+    """Handles Ctrl-C as a terminal has it: a process in the background may have been told to ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def interrupt_soon(seconds: float = 0.5) -> threading.Timer:
     timer = threading.Timer(seconds, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()
     return timer
 
 
-def test_ctrl_c_stops_a_training(task: laau.Task, sets: laau.Sets) -> None:
+def test_ctrl_c_stops_a_training(task: laau.Task, sets: laau.Sets, handled: None) -> None:
     began = time.monotonic()
     interrupt_soon()
     with pytest.raises(KeyboardInterrupt):
