@@ -204,7 +204,8 @@ def episode_draw(batch: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(5)
     least = USAGE @ np.full(ACTIONS, LOWER)
     contexts = rng.uniform(0.5, 2.0, (batch, STEPS, ACTIONS))
-    budgets = rng.uniform(8.0, 12.0, (batch, BUDGETS)) * STEPS * 0.5 + STEPS * least
+    # Enough for most steps: where a budget runs out, other layers have no solution left, or pay more than there is.
+    budgets = rng.uniform(20.0, 30.0, (batch, BUDGETS)) * STEPS + STEPS * least
     return contexts, budgets, np.full((batch, STEPS, BUDGETS), 0.15)
 
 
@@ -236,7 +237,8 @@ def steps_of(batch: int, layer: Callable) -> Run:
         given = prices.clone().requires_grad_()
         remaining, cost = budgets, torch.zeros(batch, dtype=torch.float64)
         for step in range(STEPS):
-            action = layer(contexts[:, step], given[:, step], remaining - (STEPS - 1 - step) * least)
+            available = torch.maximum(remaining - (STEPS - 1 - step) * least, 1.01 * least)
+            action = layer(contexts[:, step], given[:, step], available)
             cost = cost - (contexts[:, step] * torch.log(action)).sum(1)
             remaining = remaining - action @ usage.T
         cost.sum().backward()

@@ -1,7 +1,8 @@
 //! Numbers from Python and back.
 
 use numpy::{
-    IntoPyArray as _, PyArrayDyn, PyArrayMethods as _, PyReadonlyArrayDyn, PyUntypedArray, PyUntypedArrayMethods as _,
+    IntoPyArray as _, PyArrayDyn, PyArrayMethods as _, PyReadonlyArrayDyn, PyUntypedArray,
+    PyUntypedArrayMethods as _,
 };
 use pyo3::prelude::*;
 

@@ -31,14 +31,12 @@ impl<T, E: Into<Refused>> Raise<T> for Result<T, E> {
 
 /// The exception of a payment: one that a budget does not cover has a class of its own.
 pub(crate) fn payment(error: CoreError) -> PyErr {
-    match error.root() {
-        CoreError::Overspend { .. } => python::Overspend::new_err((
+    if let CoreError::Overspend { .. } = error.root() {
+        return python::Overspend::new_err((
             error.to_string(),
             "nothing was paid; ask for an action that uses at most what is available",
-        )),
-        _ => {
-            let Refused { sentence, hint } = error.into();
-            self::error(sentence, hint)
-        }
+        ));
     }
+    let Refused { sentence, hint } = error.into();
+    self::error(sentence, hint)
 }

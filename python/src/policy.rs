@@ -21,6 +21,7 @@ use crate::threads::interruptible;
 
 /// A policy for a task, ready to decide.
 #[pyclass(frozen, module = "laau", name = "Policy")]
+#[expect(clippy::struct_field_names, reason = "it holds a policy of the core")]
 pub(crate) struct Policy {
     pub(crate) name: String,
     pub(crate) task: Py<Task>,

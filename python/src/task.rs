@@ -18,6 +18,7 @@ use crate::threads::interruptible;
 
 /// A problem with its parameters, and the solver of its steps.
 #[pyclass(frozen, module = "laau", name = "Task")]
+#[expect(clippy::struct_field_names, reason = "it holds a task of the core")]
 pub(crate) struct Task {
     pub(crate) spec: ProblemSpec,
     pub(crate) task: laau::core::Task,
@@ -173,10 +174,7 @@ impl Task {
         self.spec == other.spec
     }
 
-    fn __reduce__<'py>(
-        &self,
-        py: Python<'py>,
-    ) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyAny>, Option<Py<PyDict>>))> {
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Restored<'py>)> {
         let restore = py.import("laau._options")?.getattr("restore_task")?;
         let solver = self.solver.as_ref().map(|solver| solver.clone_ref(py));
         Ok((restore, (self.parameters(py)?, solver)))
@@ -194,6 +192,9 @@ impl Task {
         )
     }
 }
+
+/// Parameters and options of the solver: what a task is pickled as.
+type Restored<'py> = (Bound<'py, PyAny>, Option<Py<PyDict>>);
 
 /// The solver's options that can be given.
 fn solver_options(given: &Bound<'_, PyDict>) -> PyResult<Options> {

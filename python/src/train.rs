@@ -70,6 +70,7 @@ impl OnlineObserver for Rounds<'_> {
 /// Trains a model; the policy's file has the bytes of `laau train`'s.
 #[pyfunction]
 #[pyo3(signature = (task, train, validation, options, guard, level, progress))]
+#[expect(clippy::too_many_arguments, reason = "the package names them all")]
 pub(crate) fn train(
     py: Python<'_>,
     task: &Bound<'_, Task>,
@@ -194,15 +195,14 @@ pub(crate) fn learn(
         }
     };
     let done = interruptible(py, |stop| -> Result<_, laau_cli::Refused> {
-        let (model, seed, trained_on) = match warm {
-            Some((model, summary)) => (model, summary.seed, summary.trained_on),
-            None => {
-                let look: Vec<usize> = (0..episodes.len().min(options.first_look)).collect();
-                let model = options
-                    .laau
-                    .initial(inner, &episodes.select(&look), options.seed)?;
-                (model, options.seed, None)
-            }
+        let (model, seed, trained_on) = if let Some((model, summary)) = warm {
+            (model, summary.seed, summary.trained_on)
+        } else {
+            let look: Vec<usize> = (0..episodes.len().min(options.first_look)).collect();
+            let model = options
+                .laau
+                .initial(inner, &episodes.select(&look), options.seed)?;
+            (model, options.seed, None)
         };
         let mut learner = options.learning.check(model, inner.solver.clone())?;
         let watch = Watch {
