@@ -51,7 +51,7 @@ pub(crate) fn interruptible<T: Send>(
             let mut raised = None;
             while let Err(RecvTimeoutError::Timeout) = waiting.recv_timeout(LOOK_EVERY) {
                 if raised.is_none() {
-                    raised = Python::attach(Python::check_signals).err();
+                    raised = Python::attach(|py| py.check_signals().err());
                     stop.store(raised.is_some(), Ordering::Relaxed);
                 }
             }
