@@ -147,7 +147,7 @@ impl WorkloadOptions {
 /// # Errors
 /// For a key or a value that is none.
 pub fn problem(keys: &Keys) -> Result<ProblemSpec, Refused> {
-    let [config] = sort(keys, [of::<ProblemSection>()])?;
+    let [config] = sort(keys, &[of::<ProblemSection>()])?;
     Ok(config.problem(&Flags::default())?)
 }
 
@@ -164,7 +164,7 @@ pub fn problem_of_model(spec: &ModelSpec) -> Result<ProblemSpec, Refused> {
 /// # Errors
 /// As [`problem`].
 pub fn train(keys: &Keys) -> Result<TrainOptions, Refused> {
-    let [model, training] = sort(keys, [of::<ModelSection>(), of::<TrainingSection>()])?;
+    let [model, training] = sort(keys, &[of::<ModelSection>(), of::<TrainingSection>()])?;
     let section: TrainingSection = training.section(&Flags::default())?;
     let training = section.settings();
     let model: ModelSection = model.section(&Flags::default())?;
@@ -180,7 +180,7 @@ pub fn train(keys: &Keys) -> Result<TrainOptions, Refused> {
 /// # Errors
 /// As [`problem`].
 pub fn learn(keys: &Keys) -> Result<LearnOptions, Refused> {
-    let [model, learning] = sort(keys, [of::<ModelSection>(), of::<LearningSection>()])?;
+    let [model, learning] = sort(keys, &[of::<ModelSection>(), of::<LearningSection>()])?;
     let model: ModelSection = model.section(&Flags::default())?;
     let learning: LearningSection = learning.section(&Flags::default())?;
     Ok(LearnOptions {
@@ -196,7 +196,7 @@ pub fn learn(keys: &Keys) -> Result<LearnOptions, Refused> {
 /// # Errors
 /// As [`problem`].
 pub fn workload(problem: &ProblemSpec, keys: &Keys) -> Result<WorkloadOptions, Refused> {
-    let [config] = sort(keys, [of::<WorkloadSection>()])?;
+    let [config] = sort(keys, &[of::<WorkloadSection>()])?;
     let section: WorkloadSection = config.section(&Flags::default())?;
     Ok(WorkloadOptions {
         workload: section.workload(problem)?,
@@ -213,7 +213,7 @@ fn of<S: Section>() -> Known {
 }
 
 /// Sorts keys into configurations of one section each; refuses a key of none, and names the nearest.
-fn sort<const COUNT: usize>(keys: &Keys, known: [Known; COUNT]) -> Result<[Config; COUNT], Failure> {
+fn sort<const COUNT: usize>(keys: &Keys, known: &[Known; COUNT]) -> Result<[Config; COUNT], Failure> {
     let mut tables = [(); COUNT].map(|()| Table::new());
     for (key, value) in keys {
         let place = known.iter().position(|(_, known)| known.contains(key));
