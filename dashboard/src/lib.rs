@@ -7,6 +7,7 @@ pub mod cargo;
 pub mod git;
 pub mod page;
 mod peers;
+pub mod venv;
 
 use std::path::{Path, PathBuf};
 

@@ -9,6 +9,7 @@ mod audit;
 mod figures;
 mod lines;
 mod newcomer;
+mod python;
 mod reproduce;
 mod tidy;
 
@@ -73,6 +74,10 @@ enum Command {
     ///
     /// Example: cargo xtask dashboard
     Dashboard(page::DashboardArgs),
+    /// Builds the Python package, installs it into an environment of its own and runs its tests.
+    ///
+    /// Examples: cargo xtask python; cargo xtask python --full
+    Python(python::PythonArgs),
     /// Draws every figure again from the tables of a reproduction, without running anything.
     ///
     /// Example: cargo xtask figures
@@ -94,6 +99,7 @@ fn main() -> ExitCode {
         Command::Audit(arguments) => audit::run(&arguments, &workspace_root()),
         Command::Bench(arguments) => bench::run(&arguments, &workspace_root()),
         Command::Dashboard(arguments) => page::run(&arguments, &workspace_root()),
+        Command::Python(arguments) => python::run(&arguments, &workspace_root()),
         Command::Figures { folder } => figures::run(&folder),
     };
     match result {

@@ -140,13 +140,7 @@ pub(crate) fn run(arguments: &LearnArgs) -> Result<(), Failure> {
 
 /// A fresh model, normalised by the first episodes.
 fn cold(laau: &Laau, learning: &LearningSection, task: &Task, set: &Set) -> Result<Model, Failure> {
-    let look = learning.first_look();
-    if look == 0 {
-        return Err(Failure::new(
-            "invalid `first-look`: expected at least 1, found 0",
-            "a cold model is normalised by the first episodes; one is enough",
-        ));
-    }
+    let look = learning.check_first_look()?;
     let first: Vec<usize> = (0..set.episodes.len().min(look)).collect();
     Ok(laau.initial(task, &set.episodes.select(&first), learning.seed())?)
 }

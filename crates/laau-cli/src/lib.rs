@@ -12,6 +12,7 @@ mod guard;
 mod interrupt;
 mod learn;
 mod memory;
+pub mod options;
 mod output;
 mod progress;
 mod report;
@@ -24,7 +25,9 @@ use std::ffi::OsString;
 use clap::{CommandFactory as _, Parser as _};
 
 use crate::args::{Cli, Command};
+pub use crate::experiment::{Parts, Sweep, SweepOptions};
 use crate::failure::Failure;
+pub use crate::options::Refused;
 
 /// Runs a command, given as the program's name and its arguments, and gives the exit status.
 pub fn run(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> u8 {

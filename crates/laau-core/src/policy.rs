@@ -60,7 +60,7 @@ pub trait Policy: Send + Sync {
 }
 
 /// A policy at work on one episode.
-pub trait Agent {
+pub trait Agent: Send {
     /// Decides one step: writes an action that is in the box and uses at most what is available.
     ///
     /// Steps come in order, each once.

@@ -18,7 +18,7 @@ pub trait Multiplier: Send + Sync {
 /// A pricer keeps scratch memory and running statistics of the contexts it has read, so that a step costs the same at any
 /// horizon. Its result depends on the observation alone: it reads the contexts that are new since its last call, and all
 /// of them when a step is repeated.
-pub trait Pricer {
+pub trait Pricer: Send {
     /// Writes the price of each budget.
     ///
     /// # Errors

@@ -1,12 +1,13 @@
 //! A Python environment with the peers that install.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, ensure};
 
 use super::Failure;
+use crate::venv::Venv;
 
 /// Packages that are installed together: if one does not install, the others of its line are of no use.
 const GROUPS: &[&[&str]] = &[
@@ -18,13 +19,10 @@ const GROUPS: &[&[&str]] = &[
     &["moreau"],
 ];
 
-/// Where torch is without a graphics card's libraries; elsewhere it comes with gigabytes of them.
-const TORCH_INDEX: &str = "https://download.pytorch.org/whl/cpu";
-
 /// An environment, and what could not be installed into it.
 #[derive(Debug)]
 pub(super) struct Environment {
-    folder: PathBuf,
+    venv: Venv,
     pub(super) failures: Vec<Failure>,
 }
 
@@ -38,23 +36,15 @@ impl Environment {
     ) -> anyhow::Result<Self> {
         std::fs::create_dir_all(folder)?;
         let mut environment = Self {
-            folder: folder.join("venv"),
+            venv: Venv::make(&folder.join("venv")).context("peers need an environment of Python")?,
             failures: Vec::new(),
         };
-        if !environment.program("python").is_file() {
-            let status = Command::new("python3")
-                .args(["-m", "venv"])
-                .arg(&environment.folder)
-                .status()
-                .context("peers need Python 3, which is not installed")?;
-            ensure!(status.success(), "python3 -m venv failed");
-        }
         let text = std::fs::read_to_string(requirements)
             .with_context(|| format!("cannot read {}", requirements.display()))?;
         let is_wanted = |group: &[&str]| group == GROUPS[0] || group.iter().any(|name| wanted.contains(name));
         for group in GROUPS.iter().filter(|group| is_wanted(group)) {
             let pinned: Vec<&str> = group.iter().filter_map(|name| pin(&text, name)).collect();
-            if let Err(reason) = environment.install(&pinned) {
+            if let Err(reason) = environment.venv.install(&pinned) {
                 println!("{} did not install: {reason}", group.join(", "));
                 environment.failures.extend(group.iter().map(|name| Failure {
                     peer: (*name).to_owned(),
@@ -67,43 +57,10 @@ impl Environment {
         Ok(environment)
     }
 
-    /// Installs pinned packages; torch from its index for processors, if that can be reached.
-    fn install(&self, pinned: &[&str]) -> Result<(), String> {
-        println!("installing {}", pinned.join(" "));
-        let pip = |options: &[&str]| {
-            let output = Command::new(self.program("python"))
-                .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"])
-                .args(options)
-                .args(pinned)
-                .output()
-                .map_err(|error| error.to_string())?;
-            if output.status.success() {
-                return Ok(());
-            }
-            let talk = String::from_utf8_lossy(&output.stderr).into_owned();
-            let told = talk
-                .lines()
-                .rev()
-                .find(|line| line.contains("ERROR"))
-                .unwrap_or(&talk);
-            Err(told.trim().to_owned())
-        };
-        let installed = pip(&["--no-index"]).is_ok();
-        if installed {
-            return Ok(());
-        }
-        if pinned.iter().any(|name| name.starts_with("torch=="))
-            && pip(&["--index-url", TORCH_INDEX, "--retries", "0", "--timeout", "10"]).is_ok()
-        {
-            return Ok(());
-        }
-        pip(&[])
-    }
-
     /// A command that runs a script in the environment.
     pub(super) fn python(&self, script: &Path) -> Command {
-        let mut command = Command::new(self.program("python"));
-        command.env("PYTHONDONTWRITEBYTECODE", "1").arg(script);
+        let mut command = self.venv.command("python");
+        command.arg(script);
         command
     }
 
@@ -112,10 +69,6 @@ impl Environment {
         let status = self.python(script).args(arguments).status()?;
         ensure!(status.success(), "{} failed", script.display());
         Ok(())
-    }
-
-    fn program(&self, name: &str) -> PathBuf {
-        self.folder.join("bin").join(name)
     }
 }
 

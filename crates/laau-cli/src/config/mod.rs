@@ -232,6 +232,11 @@ fn toml_text(value: &Value) -> String {
     }
 }
 
+/// The keys of a section, from its flags.
+pub(crate) fn keys_of(command: &clap::Command) -> Vec<String> {
+    command.get_arguments().map(key_of).collect()
+}
+
 fn key_of(argument: &clap::Arg) -> String {
     argument.get_id().as_str().replace('_', "-")
 }
@@ -263,7 +268,7 @@ fn check_keys(path: &Path, table: &Table) -> Result<(), Failure> {
         ($($section:ty),+) => {
             [$((
                 <$section>::NAME,
-                <$section>::augment_args(clap::Command::new("")).get_arguments().map(key_of).collect::<Vec<_>>(),
+                keys_of(&<$section>::augment_args(clap::Command::new(""))),
             )),+]
         };
     }

@@ -160,6 +160,11 @@ impl TrainingSection {
         }
     }
 
+    /// The most steps of an episode, if they are named.
+    pub(crate) fn most_steps(&self) -> Option<usize> {
+        self.horizons.map(|horizons| horizons.most)
+    }
+
     /// The settings, not checked yet.
     pub(crate) fn settings(&self) -> Training {
         let stock = Training::default();
@@ -270,9 +275,15 @@ impl LearningSection {
         self.seed.unwrap_or_default()
     }
 
-    /// Episodes of the stream that normalise a cold model.
-    pub(crate) fn first_look(&self) -> usize {
-        self.first_look.unwrap_or(FIRST_LOOK)
+    /// Episodes of the stream that normalise a cold model; at least one.
+    pub(crate) fn check_first_look(&self) -> Result<usize, Failure> {
+        match self.first_look.unwrap_or(FIRST_LOOK) {
+            0 => Err(Failure::new(
+                "invalid `first-look`: expected at least 1, found 0",
+                "a cold model is normalised by the first episodes; one is enough",
+            )),
+            look => Ok(look),
+        }
     }
 }
 

@@ -86,6 +86,10 @@ impl External {
             state: Mutex::default(),
         }
     }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Policy for External {
@@ -94,7 +98,7 @@ impl Policy for External {
     }
 
     fn begin(&self) -> Box<dyn Agent + '_> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
         let episode = state.episodes;
         state.episodes += 1;
         if state.starts < MOST_STARTS {
@@ -103,7 +107,6 @@ impl Policy for External {
         Box::new(Asking {
             policy: self,
             episode,
-            state,
         })
     }
 
@@ -112,11 +115,10 @@ impl Policy for External {
     }
 }
 
-/// One episode of a program; it has the program for itself.
+/// One episode of a program; it has the program for itself, since the policy is sequential.
 struct Asking<'a> {
     policy: &'a External,
     episode: usize,
-    state: MutexGuard<'a, State>,
 }
 
 /// Why there is no action.
@@ -129,15 +131,16 @@ enum Silence {
 
 impl Agent for Asking<'_> {
     fn decide(&mut self, observation: &Observation<'_>, action: &mut [f64]) -> Result<(), Error> {
-        let answer = match &self.state.broken {
+        let mut state = self.policy.lock();
+        let answer = match &state.broken {
             Some(reason) => Err(reason.clone()),
             None => self
-                .ask(observation, action.len())
+                .ask(&mut state, observation, action.len())
                 .map_err(|silence| match silence {
                     Silence::Step(reason) => reason,
                     Silence::Episode(reason) => {
-                        self.state.process = None;
-                        self.state.broken = Some(reason.clone());
+                        state.process = None;
+                        state.broken = Some(reason.clone());
                         reason
                     }
                 }),
@@ -152,7 +155,12 @@ impl Agent for Asking<'_> {
 }
 
 impl Asking<'_> {
-    fn ask(&mut self, observation: &Observation<'_>, actions: usize) -> Result<Vec<f64>, Silence> {
+    fn ask(
+        &self,
+        state: &mut State,
+        observation: &Observation<'_>,
+        actions: usize,
+    ) -> Result<Vec<f64>, Silence> {
         if self.policy.asked.load(Ordering::Relaxed) {
             return Err(Silence::Episode(STOPPED.to_owned()));
         }
@@ -161,7 +169,7 @@ impl Asking<'_> {
             starts,
             buffer,
             ..
-        } = &mut *self.state;
+        } = state;
         let process = if let Some(process) = process {
             process
         } else {

@@ -8,7 +8,7 @@ use std::time::UNIX_EPOCH;
 use laau::core::ComparisonObserver;
 use rayon::prelude::*;
 
-use super::tables::{self, Tables};
+use super::tables::{self, Parts};
 use crate::failure::Failure;
 use crate::output;
 use crate::progress::Progress;
@@ -73,7 +73,7 @@ impl<'a> Cells<'a> {
         &self,
         cells: &[C],
         name: impl Fn(&C) -> String + Sync,
-        work: impl Fn(&C, &mut Tables) -> Result<(), Failure> + Sync,
+        work: impl Fn(&C) -> Result<Parts, Failure> + Sync,
     ) -> Result<(), Failure> {
         let place = |cell: &C| {
             let letters = |c: char| {
@@ -95,7 +95,7 @@ impl<'a> Cells<'a> {
                 if self.asked.load(Ordering::Relaxed) {
                     return None;
                 }
-                let done = self.finish(&place(cell), |tables| work(cell, tables));
+                let done = self.finish(&place(cell), || work(cell));
                 match done {
                     Ok(()) => progress.done(name(cell)),
                     // A fit that was told to stop is no failure of its cell.
@@ -107,7 +107,11 @@ impl<'a> Cells<'a> {
             .collect();
         progress.finish();
         let done: Vec<PathBuf> = cells.iter().map(place).filter(|place| place.is_dir()).collect();
-        tables::join(&done, self.output)?;
+        let parts: Vec<Parts> = done
+            .iter()
+            .map(|place| tables::read(place))
+            .collect::<Result<_, _>>()?;
+        tables::save(self.output, &tables::join(parts))?;
         if let Some(failure) = failures.into_iter().next() {
             return Err(failure);
         }
@@ -128,24 +132,20 @@ impl<'a> Cells<'a> {
     }
 
     /// Writes the tables of a cell beside its place, and gives them their name when they are whole.
-    fn finish(
-        &self,
-        place: &Path,
-        work: impl FnOnce(&mut Tables) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+    fn finish(&self, place: &Path, work: impl FnOnce() -> Result<Parts, Failure>) -> Result<(), Failure> {
         // Not by an extension: names end in numbers such as 0.25.
         let mut beside = place.as_os_str().to_owned();
         beside.push(".part");
         let beside = PathBuf::from(beside);
-        let mut tables = Tables::new(&beside)?;
-        work(&mut tables)?;
+        let parts = work()?;
         if self.asked.load(Ordering::Relaxed) {
             return Err(Failure::new(
                 "the cell was interrupted",
                 "run the same command again",
             ));
         }
-        tables.save()?;
+        std::fs::create_dir_all(&beside).map_err(|error| output::cannot_write(&beside, &error))?;
+        tables::save(&beside, &parts)?;
         std::fs::rename(&beside, place).map_err(|error| output::cannot_write(place, &error))
     }
 }
@@ -153,15 +153,10 @@ impl<'a> Cells<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use laau::core::tables::GradientRow;
     use std::sync::atomic::AtomicUsize;
 
-    fn row(solves: usize, tables: &mut Tables) -> Result<(), Failure> {
-        tables.add(&GradientRow {
-            method: format!("cell {solves}"),
-            solves,
-            relative_error: 0.5,
-        })
+    fn row(cell: usize) -> Parts {
+        Parts::from([("gradients.csv".to_owned(), format!("solves\n{cell}\n"))])
     }
 
     #[test]
@@ -176,22 +171,21 @@ mod tests {
         }
         Cells::open(&whole, "settings", &asked)
             .unwrap()
-            .run(&cells, name, |cell, tables| row(*cell, tables))
+            .run(&cells, name, |cell| Ok(row(*cell)))
             .unwrap();
         let table = |place: &Path| std::fs::read_to_string(place.join("gradients.csv")).unwrap();
         assert_eq!(table(&whole).lines().count(), 7);
         assert!(!whole.join("cells").exists());
 
         let done = AtomicUsize::new(0);
-        let interrupted =
-            Cells::open(&parts, "settings", &asked)
-                .unwrap()
-                .run(&cells, name, |cell, tables| {
-                    if done.fetch_add(1, Ordering::SeqCst) >= 2 {
-                        asked.store(true, Ordering::SeqCst);
-                    }
-                    row(*cell, tables)
-                });
+        let interrupted = Cells::open(&parts, "settings", &asked)
+            .unwrap()
+            .run(&cells, name, |cell| {
+                if done.fetch_add(1, Ordering::SeqCst) >= 2 {
+                    asked.store(true, Ordering::SeqCst);
+                }
+                Ok(row(*cell))
+            });
         assert!(
             matches!(interrupted, Err(Failure::Interrupted { .. })),
             "{interrupted:?}"
@@ -203,9 +197,9 @@ mod tests {
         let again = AtomicUsize::new(0);
         Cells::open(&parts, "settings", &asked)
             .unwrap()
-            .run(&cells, name, |cell, tables| {
+            .run(&cells, name, |cell| {
                 again.fetch_add(1, Ordering::SeqCst);
-                row(*cell, tables)
+                Ok(row(*cell))
             })
             .unwrap();
         assert_eq!(again.into_inner(), 6 - finished);

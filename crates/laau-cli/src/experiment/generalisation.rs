@@ -3,15 +3,13 @@
 
 use laau::core::tables::{GapRow, TermRow};
 use laau::core::{Differentiate, Episodes, Rollout, Task, Unrolled, rollout_all};
-use laau::data::Construction;
 use laau::net::{Laau, Model, Network, Output, Phase, Training};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
-use super::Study;
-use super::cells::Cells;
 use super::settings::Experiment;
 use super::tables::Tables;
+use super::{Cell, Study};
 use crate::failure::Failure;
 
 /// Gradient steps of every run at least, so that few episodes are not few steps.
@@ -34,42 +32,20 @@ const DELTA: f64 = 0.05;
 /// Trains on more and more episodes; writes `generalisation.csv` and `bound.csv`.
 ///
 /// The largest number of episodes, `reference`, is that of the model that stands for `θ*`.
-pub(super) fn run(study: &Study<'_>, cells_of: &Cells<'_>) -> Result<(), Failure> {
-    let Study {
-        experiment,
-        source,
-        seeds,
+pub(super) fn run(study: &Study, cell: Cell, tables: &mut Tables) -> Result<(), Failure> {
+    let Study { experiment, task, .. } = study;
+    let Cell {
+        construction,
+        horizon,
+        seed,
         ..
-    } = *study;
-    let mut cells = Vec::new();
-    for &construction in &experiment.constructions {
-        for &horizon in &experiment.horizons {
-            cells.extend(seeds.iter().map(|&seed| (construction, horizon, seed)));
-        }
-    }
-    let name = |&(construction, horizon, seed): &(Construction, usize, u64)| {
-        format!("{}, N = {horizon}, seed {seed}", source.name(construction))
-    };
-    cells_of.run(&cells, name, |&cell, tables| cell_of(study, cell, tables))
-}
-
-fn cell_of(
-    study: &Study<'_>,
-    (construction, horizon, seed): (Construction, usize, u64),
-    tables: &mut Tables,
-) -> Result<(), Failure> {
-    let Study {
-        experiment,
-        task,
-        source,
-        ..
-    } = *study;
-    let data = source.name(construction);
+    } = cell;
+    let data = study.source.name(construction);
     let sized = Experiment {
         train: experiment.reference.max(experiment.train),
         ..experiment.clone()
     };
-    let sets = source.sets(&sized, horizon, construction, seed)?;
+    let sets = study.source.sets(&sized, horizon, construction, seed)?;
     // The proposition speaks of max(θᵀφ, 0).
     let linear = Laau {
         output: Output::Rectified,
@@ -101,7 +77,7 @@ fn cell_of(
                 })
             };
         for &size in &experiment.sizes {
-            crate::interrupt::check(study.asked, "the cell was interrupted")?;
+            crate::interrupt::check(&study.asked, "the cell was interrupted")?;
             let few = sets
                 .train
                 .select(&(0..size.min(sets.train.len())).collect::<Vec<_>>());

@@ -6,9 +6,8 @@ use laau::core::{Differentiate, Episode, episode_gradient};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
-use super::Study;
-use super::cells::Cells;
 use super::tables::Tables;
+use super::{Cell, Study};
 use crate::failure::Failure;
 
 /// The step of the zero-order estimates, relative to the price.
@@ -21,26 +20,10 @@ const REFERENCE_STEP: f64 = 1e-5;
 ///
 /// The cost is counted in solves of the layer, so that the table has the same bytes on every machine; a pullback counts
 /// as one. The reference are central differences in every price, with Richardson's extrapolation.
-pub(super) fn run(study: &Study<'_>, cells: &Cells<'_>) -> Result<(), Failure> {
-    cells.run(
-        &[()],
-        |()| "gradients of one episode".to_owned(),
-        |(), tables| all(study, tables),
-    )
-}
-
-fn all(study: &Study<'_>, tables: &mut Tables) -> Result<(), Failure> {
-    let Study {
-        experiment,
-        task,
-        source,
-        seeds,
-        ..
-    } = *study;
-    let construction = experiment.constructions.first().copied().unwrap_or_default();
-    let horizon = experiment.horizons.first().copied().unwrap_or(20);
-    let seed = seeds[0];
-    let sets = source.sets(experiment, horizon, construction, seed)?;
+pub(super) fn run(study: &Study, cell: Cell, tables: &mut Tables) -> Result<(), Failure> {
+    let Study { experiment, task, .. } = study;
+    let Cell { horizon, seed, .. } = cell;
+    let sets = study.sets(cell)?;
     let episode = sets.test.get(0);
     let mut solver = task.solver.clone();
     let mut rng = ChaCha8Rng::seed_from_u64(seed);

@@ -3,48 +3,25 @@
 use laau::baselines::{DualDescentOptions, OptOptions};
 use laau::core::tables::GuardTrainingRow;
 use laau::core::{Comparison, Episodes, Fit as _, FitSets, Guard, Incumbent, PolicyReport, Task};
-use laau::data::Construction;
 use laau::net::Laau;
 use laau::registry::PolicyKind;
 
-use super::Study;
-use super::cells::{Cells, Stop};
 use super::shifted::shift_sets;
+use super::tables::Tables;
+use super::{Cell, Study};
 use crate::failure::Failure;
 
 /// Trains every model without a guard and behind one, on default and on shifted data; writes `guard_training.csv`.
-pub(super) fn run(study: &Study<'_>, cells_of: &Cells<'_>) -> Result<(), Failure> {
-    let experiment = study.experiment;
-    let mut cells: Vec<(Construction, f64, u64)> = Vec::new();
-    for &construction in &experiment.constructions {
-        for &target in &experiment.targets {
-            cells.extend(study.seeds.iter().map(|&seed| (construction, target, seed)));
-        }
-    }
-    let name = |&(construction, target, seed): &(Construction, f64, u64)| {
-        format!("{}, d_W = {target}, seed {seed}", study.source.name(construction))
-    };
-    cells_of.run(&cells, name, |&(construction, target, seed), tables| {
-        let rows = rows(study, construction, target, seed)?;
-        rows.iter().try_for_each(|row| tables.add(row))
-    })
+pub(super) fn run(study: &Study, cell: Cell, tables: &mut Tables) -> Result<(), Failure> {
+    let rows = rows(study, cell)?;
+    rows.iter().try_for_each(|row| tables.add(row))
 }
 
 /// One cell: the incumbent, and every model without a guard, with one after training and with one during it.
-fn rows(
-    study: &Study<'_>,
-    construction: Construction,
-    target: f64,
-    seed: u64,
-) -> Result<Vec<GuardTrainingRow>, Failure> {
-    let Study {
-        experiment,
-        task,
-        source,
-        ..
-    } = *study;
-    let horizon = experiment.horizons.first().copied().unwrap_or(20);
-    let sets = source.sets(experiment, horizon, construction, seed)?;
+fn rows(study: &Study, cell: Cell) -> Result<Vec<GuardTrainingRow>, Failure> {
+    let Study { experiment, task, .. } = study;
+    let (seed, target) = (cell.seed, cell.target());
+    let sets = study.sets(cell)?;
     let (shifted, validation) = shift_sets(&sets, target, seed)?;
     let to_fit = FitSets {
         train: &shifted.episodes,
@@ -69,7 +46,7 @@ fn rows(
             .with_fitted_on(format!("{name}, guarded during"), during, to_fit);
         kinds.extend([(name, "none"), (name, "after"), (name, "during")]);
     }
-    let report = comparison.observed_by(&Stop(study.asked)).run()?;
+    let report = comparison.observed_by(&study.stop()).run()?;
     let of_incumbent = gains(task, &report.policies[0], &sets.test);
     let row = |(policy, (name, guard)): (&PolicyReport, (&str, &str))| {
         let shares = gains(task, policy, &sets.test)
@@ -77,7 +54,7 @@ fn rows(
             .zip(&of_incumbent)
             .map(|(gain, incumbent)| gain / incumbent);
         GuardTrainingRow {
-            data: source.name(construction),
+            data: study.source.name(cell.construction),
             target,
             policy: name.to_owned(),
             guard: guard.to_owned(),

@@ -13,22 +13,27 @@ mod shifted;
 mod tables;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use laau::baselines::{CrPursuitOptions, OptOptions, Ratio};
 use laau::core::tables::{EPISODES_FILE, FILES};
 use laau::core::{Comparison, Sets, Task};
+use laau::data::Construction;
 use laau::registry::{PolicyKind, ProblemSpec};
 
 use crate::failure::Failure;
 use crate::interrupt;
+use crate::options::Refused;
 use crate::output::{self, Named};
 use crate::sets::check_seeds;
 
-use self::cells::Cells;
+use self::cells::{Cells, Stop};
 use self::data::Source;
 use self::settings::{Experiment, Kind};
+pub use self::tables::Parts;
+use self::tables::Tables;
 
 /// Which experiment, on what, and where to.
 #[derive(Debug, Args)]
@@ -69,38 +74,112 @@ pub(crate) fn run(arguments: &ExperimentArgs) -> Result<(), Failure> {
     let places: Vec<PathBuf> = names.map(|name| arguments.output.join(name)).collect();
     let outputs: Vec<Named<'_>> = places.iter().map(|place| ("-o", &**place)).collect();
     output::keep_apart(&inputs, &outputs)?;
-    let mut seeds = arguments.seeds.clone();
-    check_seeds(&mut seeds)?;
-    let experiment = Experiment::load(&arguments.file, arguments.quick)?;
-    let task = match experiment.kind {
-        Kind::Problem => problem::problem_of(&experiment)?.task()?,
-        _ => ProblemSpec::default().task()?,
-    };
-    let source = arguments.trace.clone().map_or(Source::Synthetic, Source::Trace);
     let asked = interrupt::watch()?;
-    std::fs::create_dir_all(&arguments.output)
-        .map_err(|error| output::cannot_write(&arguments.output, &error))?;
-    let settings = format!("{experiment:?}\n{:?} {:?}", arguments.trace, arguments.data);
-    let cells = Cells::open(&arguments.output, &settings, &asked)?;
-    let run = match experiment.kind {
-        Kind::Policies => policies::run,
-        Kind::Ood => shifted::ood,
-        Kind::Guard => guard::run,
-        Kind::Tsne => shifted::tsne,
-        Kind::OnlineLearning => online::run,
-        Kind::Generalisation => generalisation::run,
-        Kind::Gradients => gradients::run,
-        Kind::Problem => problem::run,
-    };
-    let study = Study {
-        experiment: &experiment,
-        task: &task,
-        source: &source,
-        seeds: &seeds,
-        folder: arguments.data.as_deref(),
-        asked: &asked,
-    };
-    run(&study, &cells)
+    let study = Study::load(&SweepOptions {
+        file: arguments.file.clone(),
+        quick: arguments.quick,
+        trace: arguments.trace.clone(),
+        data: arguments.data.clone(),
+        seeds: arguments.seeds.clone(),
+    })?;
+    let study = Study { asked, ..study };
+    make_folder(&arguments.output)?;
+    let settings = format!(
+        "{:?}\n{:?} {:?}",
+        study.experiment, arguments.trace, arguments.data
+    );
+    let cells = Cells::open(&arguments.output, &settings, &study.asked)?;
+    cells.run(
+        &study.cells(),
+        |cell| study.label(*cell),
+        |cell| study.play(*cell),
+    )
+}
+
+fn make_folder(folder: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(folder).map_err(|error| output::cannot_write(folder, &error))
+}
+
+/// Which experiment a [`Sweep`] runs, and on what: the arguments of `laau experiment`.
+#[derive(Debug, Clone)]
+pub struct SweepOptions {
+    /// The experiment, in TOML.
+    pub file: PathBuf,
+    /// The small sizes of the file's section `[quick]`.
+    pub quick: bool,
+    /// Azure VM readings instead of the embedded workload.
+    pub trace: Option<String>,
+    /// Folder of real data, for an experiment that names some.
+    pub data: Option<PathBuf>,
+    /// Seeds of data, weights and shuffles.
+    pub seeds: Vec<u64>,
+}
+
+impl SweepOptions {
+    /// An experiment at its own sizes, on the embedded workload, with seed 0.
+    pub fn new(file: impl Into<PathBuf>) -> Self {
+        Self {
+            file: file.into(),
+            quick: false,
+            trace: None,
+            data: None,
+            seeds: vec![0],
+        }
+    }
+}
+
+/// An experiment in cells that depend on nothing but the experiment: they may be run anywhere and in any order.
+///
+/// ```no_run
+/// # fn main() -> Result<(), laau_cli::Refused> {
+/// let options = laau_cli::SweepOptions { quick: true, ..laau_cli::SweepOptions::new("experiments/policies.toml") };
+/// let sweep = laau_cli::Sweep::load(&options)?;
+/// let parts = (0..sweep.cells().len()).map(|cell| sweep.run(cell)).collect::<Result<Vec<_>, _>>()?;
+/// laau_cli::Sweep::save("tables".as_ref(), &parts)?; // as `laau experiment` writes them, byte for byte
+/// # Ok(())
+/// # }
+/// ```
+pub struct Sweep(Study);
+
+impl Sweep {
+    /// Reads an experiment.
+    ///
+    /// # Errors
+    /// For a file that is no experiment, and a seed that is given twice.
+    pub fn load(options: &SweepOptions) -> Result<Self, Refused> {
+        Ok(Self(Study::load(options)?))
+    }
+
+    /// What each cell is, in words.
+    #[must_use]
+    pub fn cells(&self) -> Vec<String> {
+        let cells = self.0.cells();
+        cells.into_iter().map(|cell| self.0.label(cell)).collect()
+    }
+
+    /// Runs one cell.
+    ///
+    /// # Errors
+    /// For a cell that is not there, and whatever keeps its policies from being fitted.
+    pub fn run(&self, cell: usize) -> Result<Parts, Refused> {
+        let cells = self.0.cells();
+        let cell = cells.get(cell).ok_or_else(|| {
+            Failure::new(
+                format_args!("no cell {cell}: the experiment has {}", cells.len()),
+                "cells are counted from 0",
+            )
+        })?;
+        Ok(self.0.play(*cell)?)
+    }
+
+    /// Writes the tables of all cells, given in the order of the cells.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    pub fn save(folder: &Path, cells: &[Parts]) -> Result<(), Refused> {
+        make_folder(folder)?;
+        Ok(tables::save(folder, &tables::join(cells.iter().cloned()))?)
+    }
 }
 
 /// The policies that are also played behind a guard.
@@ -110,22 +189,174 @@ const GUARDED: [PolicyKind; 2] = [PolicyKind::Laau, PolicyKind::LaauResidual];
 const HEADLINE_LEVEL: f64 = 0.95;
 
 /// What every experiment gets.
-struct Study<'a> {
-    experiment: &'a Experiment,
-    task: &'a Task,
-    source: &'a Source,
-    seeds: &'a [u64],
+struct Study {
+    experiment: Experiment,
+    task: Task,
+    source: Source,
+    seeds: Vec<u64>,
     /// The folder of real data.
-    folder: Option<&'a Path>,
+    folder: Option<PathBuf>,
     /// Raised by Ctrl-C.
-    asked: &'a AtomicBool,
+    asked: Arc<AtomicBool>,
 }
 
-impl Study<'_> {
+/// A part of an experiment that is run on its own.
+#[derive(Debug, Clone, Copy)]
+struct Cell {
+    construction: Construction,
+    horizon: usize,
+    seed: u64,
+    part: Part,
+}
+
+/// What a cell is beside its data and seed.
+#[derive(Debug, Clone, Copy)]
+enum Part {
+    Whole,
+    /// The distance of shifted training data.
+    Shift(f64),
+    /// A set of real data, by its place in the experiment.
+    Data(usize),
+}
+
+impl Cell {
+    fn target(self) -> f64 {
+        match self.part {
+            Part::Shift(target) => target,
+            Part::Whole | Part::Data(_) => 0.0,
+        }
+    }
+}
+
+impl Study {
+    fn load(options: &SweepOptions) -> Result<Self, Failure> {
+        let mut seeds = options.seeds.clone();
+        check_seeds(&mut seeds)?;
+        if seeds.is_empty() {
+            return Err(Failure::new(
+                "an experiment needs a seed",
+                "name one, for example 0",
+            ));
+        }
+        let experiment = Experiment::load(&options.file, options.quick)?;
+        let task = match experiment.kind {
+            Kind::Problem => problem::problem_of(&experiment)?.task()?,
+            _ => ProblemSpec::default().task()?,
+        };
+        let study = Self {
+            task,
+            source: options.trace.clone().map_or(Source::Synthetic, Source::Trace),
+            seeds,
+            folder: options.data.clone(),
+            asked: Arc::default(),
+            experiment,
+        };
+        if study.experiment.kind == Kind::Problem {
+            problem::check(&study)?;
+        }
+        Ok(study)
+    }
+
+    /// The name of a cell's real data, if it is about some.
+    fn data_of(&self, cell: Cell) -> Option<&str> {
+        match cell.part {
+            Part::Data(index) => Some(&self.experiment.data[index]),
+            Part::Whole | Part::Shift(_) => None,
+        }
+    }
+
+    /// The cells, in the order of the tables.
+    fn cells(&self) -> Vec<Cell> {
+        let Experiment {
+            constructions,
+            horizons,
+            targets,
+            data,
+            ..
+        } = &self.experiment;
+        let first_horizon = [horizons.first().copied().unwrap_or(20)];
+        let first_construction = [constructions.first().copied().unwrap_or_default()];
+        let own = [self.experiment.construction];
+        let first_seed = &self.seeds[..1];
+        let shifts: Vec<Part> = targets.iter().map(|&target| Part::Shift(target)).collect();
+        let whole = [Part::Whole];
+        let data: Vec<Part> = (0..data.len()).map(Part::Data).collect();
+        let data = if data.is_empty() { &whole[..] } else { &data };
+        let (constructions, horizons, parts, seeds): (&[_], &[_], &[_], &[_]) = match self.experiment.kind {
+            Kind::Policies | Kind::Generalisation => (constructions, horizons, &whole, &self.seeds),
+            Kind::Ood | Kind::Guard => (constructions, &first_horizon, &shifts, &self.seeds),
+            Kind::Tsne => (constructions, &first_horizon, &shifts, first_seed),
+            Kind::OnlineLearning => (constructions, &first_horizon, &whole, &self.seeds),
+            Kind::Gradients => (&first_construction, &first_horizon, &whole, first_seed),
+            Kind::Problem => (&own, horizons, data, &self.seeds),
+        };
+        let mut cells = Vec::new();
+        // The sets of data come before the horizons in their table; only one of the two has several entries elsewhere.
+        for &construction in constructions {
+            for &part in parts {
+                for &horizon in horizons {
+                    cells.extend(seeds.iter().map(|&seed| Cell {
+                        construction,
+                        horizon,
+                        seed,
+                        part,
+                    }));
+                }
+            }
+        }
+        cells
+    }
+
+    /// What a cell is, in words.
+    fn label(&self, cell: Cell) -> String {
+        let data = match self.experiment.kind {
+            Kind::Problem => self.task.problem.name().to_owned(),
+            _ => self.source.name(cell.construction),
+        };
+        let Cell { horizon, seed, .. } = cell;
+        match cell.part {
+            Part::Whole => format!("{data}, N = {horizon}, seed {seed}"),
+            Part::Shift(target) => format!("{data}, d_W = {target}, seed {seed}"),
+            Part::Data(index) => {
+                format!(
+                    "{data}, {}, N = {horizon}, seed {seed}",
+                    self.experiment.data[index]
+                )
+            }
+        }
+    }
+
+    /// Runs a cell.
+    fn play(&self, cell: Cell) -> Result<Parts, Failure> {
+        let run = match self.experiment.kind {
+            Kind::Policies => policies::run,
+            Kind::Ood => shifted::ood,
+            Kind::Guard => guard::run,
+            Kind::Tsne => shifted::tsne,
+            Kind::OnlineLearning => online::run,
+            Kind::Generalisation => generalisation::run,
+            Kind::Gradients => gradients::run,
+            Kind::Problem => problem::run,
+        };
+        let mut tables = Tables::default();
+        run(self, cell, &mut tables)?;
+        tables.finish()
+    }
+
+    /// The episodes of a cell.
+    fn sets(&self, cell: Cell) -> Result<Sets, Failure> {
+        (self.source).sets(&self.experiment, cell.horizon, cell.construction, cell.seed)
+    }
+
+    /// Passes Ctrl-C on to fits.
+    fn stop(&self) -> Stop<'_> {
+        Stop(&self.asked)
+    }
+
     /// A comparison of the experiment's policies, trained with one seed.
     fn compare<'b>(&'b self, sets: &'b Sets, seed: u64) -> Comparison<'b> {
         let training = self.experiment.training(seed);
-        let comparison = Comparison::new(self.task, sets)
+        let comparison = Comparison::new(&self.task, sets)
             .seeds([seed])
             .relative_to(OptOptions::default());
         let policies = &self.experiment.policies;

@@ -2,91 +2,76 @@
 
 use laau::core::tables::{RateRow, RoundRow};
 use laau::core::{Episodes, Fit as _, Rollout, Sets, Task};
-use laau::data::Construction;
 use laau::net::{Laau, OnlineTraining, Optimiser};
 
-use super::Study;
-use super::cells::Cells;
 use super::settings::Experiment;
+use super::tables::Tables;
+use super::{Cell, Study};
 use crate::failure::Failure;
 
 /// Episodes that normalise a cold model: all that is known before its first step. It is not scored on them.
 const FIRST_LOOK: usize = 10;
 
 /// Runs every method over the same stream of episodes; writes `online_learning.csv` and `online_rates.csv`.
-pub(super) fn run(study: &Study<'_>, cells_of: &Cells<'_>) -> Result<(), Failure> {
-    let Study {
-        experiment,
-        task,
-        source,
-        seeds,
-        ..
-    } = *study;
-    let horizon = experiment.horizons.first().copied().unwrap_or(20);
-    let mut cells = Vec::new();
-    for &construction in &experiment.constructions {
-        cells.extend(seeds.iter().map(|&seed| (construction, seed)));
+pub(super) fn run(study: &Study, cell: Cell, tables: &mut Tables) -> Result<(), Failure> {
+    let Study { experiment, task, .. } = study;
+    let seed = cell.seed;
+    let data = study.source.name(cell.construction);
+    let sets = study.sets(cell)?;
+    let lines = methods(experiment, task, &sets, seed)?;
+    for line in &lines {
+        let mut sum = 0.0;
+        for (index, utility) in line.utilities.iter().enumerate() {
+            sum += utility;
+            let round = index + 1;
+            if is_reported(round, line.utilities.len()) {
+                tables.add(&RoundRow {
+                    data: data.clone(),
+                    method: line.method.clone(),
+                    learning_rate: line.learning_rate,
+                    seed,
+                    round,
+                    utility: sum / round as f64,
+                })?;
+            }
+        }
     }
-    let name =
-        |&(construction, seed): &(Construction, u64)| format!("{}, seed {seed}", source.name(construction));
-    cells_of.run(&cells, name, |&(construction, seed), tables| {
-        let data = source.name(construction);
-        let sets = source.sets(experiment, horizon, construction, seed)?;
-        let lines = methods(experiment, task, &sets, seed)?;
-        for line in &lines {
-            let mut sum = 0.0;
-            for (index, utility) in line.utilities.iter().enumerate() {
-                sum += utility;
-                let round = index + 1;
-                if is_reported(round, line.utilities.len()) {
-                    tables.add(&RoundRow {
-                        data: data.clone(),
-                        method: line.method.clone(),
-                        learning_rate: line.learning_rate,
-                        seed,
-                        round,
-                        utility: sum / round as f64,
-                    })?;
-                }
+    // The loss of a round against the model that was trained before, on the same episode: what the proposition bounds.
+    let best = lines.iter().find(|line| line.method == "laau");
+    let best = best.map_or(&[][..], |line| &line.utilities);
+    let first = first_look(&sets.validation);
+    for &learning_rate in &experiment.learning_rates {
+        let utilities = learn(
+            task,
+            &Laau::paper(),
+            Optimiser::Sgd,
+            learning_rate,
+            &first,
+            &sets.test,
+            seed,
+        )?;
+        let losses: Vec<f64> = best
+            .iter()
+            .zip(&utilities)
+            .map(|(best, own)| best - own)
+            .collect();
+        let mut begin = 0;
+        for round in 1..=losses.len() {
+            if is_reported(round, losses.len()) {
+                let block = &losses[begin..round];
+                tables.add(&RateRow {
+                    data: data.clone(),
+                    learning_rate,
+                    seed,
+                    first_round: begin + 1,
+                    last_round: round,
+                    loss: block.iter().sum::<f64>() / block.len() as f64,
+                })?;
+                begin = round;
             }
         }
-        // The loss of a round against the model that was trained before, on the same episode: what the proposition bounds.
-        let best = lines.iter().find(|line| line.method == "laau");
-        let best = best.map_or(&[][..], |line| &line.utilities);
-        let first = first_look(&sets.validation);
-        for &learning_rate in &experiment.learning_rates {
-            let utilities = learn(
-                task,
-                &Laau::paper(),
-                Optimiser::Sgd,
-                learning_rate,
-                &first,
-                &sets.test,
-                seed,
-            )?;
-            let losses: Vec<f64> = best
-                .iter()
-                .zip(&utilities)
-                .map(|(best, own)| best - own)
-                .collect();
-            let mut begin = 0;
-            for round in 1..=losses.len() {
-                if is_reported(round, losses.len()) {
-                    let block = &losses[begin..round];
-                    tables.add(&RateRow {
-                        data: data.clone(),
-                        learning_rate,
-                        seed,
-                        first_round: begin + 1,
-                        last_round: round,
-                        loss: block.iter().sum::<f64>() / block.len() as f64,
-                    })?;
-                    begin = round;
-                }
-            }
-        }
-        Ok(())
-    })
+    }
+    Ok(())
 }
 
 /// About eight rounds per factor of ten, and the last.

@@ -1,89 +1,62 @@
 //! All policies on the synthetic workload of any problem or on real data, with any number of budgets.
 
-use std::path::PathBuf;
-
 use laau::core::tables::{BudgetRow, LeftOutRow, ProblemRow, StepRow};
-use laau::core::{Episode, PolicyReport, Rollout};
+use laau::core::{Episode, PolicyReport, Rollout, Sets};
 use laau::data::synthetic::GenerateOptions;
 use laau::data::{Construction, Dataset, DatasetOptions};
 
-use super::Study;
-use super::cells::{Cells, Stop};
 use super::data::Source;
 use super::settings::Experiment;
 use super::tables::{EpisodeKey, Tables};
+use super::{Cell, Study};
 use crate::failure::Failure;
-use laau::registry::{ProblemSpec, ProblemWorkload};
+use laau::registry::ProblemSpec;
 
 /// The policies whose first test episode is exported step by step.
 const SHOWN: &[&str] = &["opt", "equal", "laau"];
 
-/// Fits and plays every policy on the workload of the problem, or on the real data that the experiment names; writes
-/// `problems.csv`, `problem_budgets.csv`, `problem_left_out.csv`, `problem_episodes.csv` and `episodes.csv`.
-pub(super) fn run(study: &Study<'_>, cells_of: &Cells<'_>) -> Result<(), Failure> {
-    let Study {
-        experiment,
-        source,
-        seeds,
-        ..
-    } = *study;
-    if matches!(source, Source::Trace(_)) {
+/// The episodes of a cell: from the workload of the problem, or from the real data that the experiment names.
+fn sets_of(study: &Study, cell: Cell) -> Result<Sets, Failure> {
+    let experiment = &study.experiment;
+    if let Some(name) = study.data_of(cell) {
+        let folder = study.folder.as_deref().ok_or_else(|| no_folder(name))?;
+        let options = DatasetOptions {
+            horizon: cell.horizon,
+            split: experiment.split(),
+            budgets: None,
+            seed: cell.seed,
+        };
+        return Ok(name.parse::<Dataset>()?.sets(folder, &options)?);
+    }
+    let options = GenerateOptions {
+        horizon: cell.horizon,
+        construction: cell.construction,
+        seed: cell.seed,
+        ..GenerateOptions::default()
+    };
+    let workload = problem_of(experiment)?.workload(None, None)?;
+    Ok(workload.generate_split(experiment.split(), &options)?)
+}
+
+fn no_folder(name: &str) -> Failure {
+    Failure::new(
+        format_args!("the experiment is about real data (`{name}`), and no folder of data is given"),
+        "add --data DIR, a folder with carbon/, radio/, prices/ or llm/",
+    )
+}
+
+/// Refuses what an experiment of this kind cannot be run on, before any cell is.
+pub(super) fn check(study: &Study) -> Result<(), Failure> {
+    if matches!(study.source, Source::Trace(_)) {
         return Err(Failure::new(
             "an experiment of kind `problem` runs on the workload of its problem, or on the data that it names",
             "leave --trace out; --data DIR is for real data",
         ));
     }
-    let problem = problem_of(experiment)?;
-    let mut laws: Vec<Law> = Vec::new();
-    for name in &experiment.data {
-        let folder = study.folder.ok_or_else(|| {
-            Failure::new(
-                format_args!("the experiment is about real data (`{name}`), and no folder of data is given"),
-                "add --data DIR, a folder with carbon/, radio/, prices/ or llm/",
-            )
-        })?;
-        laws.push(Law::Real(name.clone(), name.parse()?, folder.to_owned()));
+    match (&study.experiment.data[..], &study.folder) {
+        ([name, ..], None) => Err(no_folder(name)),
+        _ => Ok(()),
     }
-    if laws.is_empty() {
-        laws.push(Law::Workload(Box::new(problem.workload(None, None)?)));
-    }
-    let mut cells = Vec::new();
-    for law in &laws {
-        for &horizon in &experiment.horizons {
-            cells.extend(seeds.iter().map(|&seed| Cell { law, horizon, seed }));
-        }
-    }
-    let name = |cell: &Cell<'_>| {
-        format!(
-            "{}, {}, N = {}, seed {}",
-            problem.name(),
-            cell.law.name(),
-            cell.horizon,
-            cell.seed
-        )
-    };
-    cells_of.run(&cells, name, |cell, tables| play(study, cell, tables))
-}
-
-/// Where the episodes of a cell come from.
-enum Law {
-    Workload(Box<ProblemWorkload>),
-    Real(String, Dataset, PathBuf),
-}
-
-impl Law {
-    fn name(&self) -> &str {
-        match self {
-            Self::Workload(_) => "workload",
-            Self::Real(name, ..) => name,
-        }
-    }
-}
-
-struct Cell<'a> {
-    law: &'a Law,
-    horizon: usize,
-    seed: u64,
 }
 
 /// The problem that the experiment names.
@@ -105,37 +78,20 @@ struct Place<'a> {
     seed: u64,
 }
 
-fn play(study: &Study<'_>, cell: &Cell<'_>, tables: &mut Tables) -> Result<(), Failure> {
-    let Study { experiment, task, .. } = *study;
-    let Cell { law, horizon, seed } = *cell;
-    let sets = match law {
-        Law::Workload(workload) => {
-            let options = GenerateOptions {
-                horizon,
-                construction: experiment.construction,
-                seed,
-                ..GenerateOptions::default()
-            };
-            workload.generate_split(experiment.split(), &options)?
-        }
-        Law::Real(_, data, folder) => {
-            let options = DatasetOptions {
-                horizon,
-                split: experiment.split(),
-                budgets: None,
-                seed,
-            };
-            data.sets(folder, &options)?
-        }
-    };
+/// Fits and plays every policy; writes `problems.csv`, `problem_budgets.csv`, `problem_left_out.csv`, `problem_episodes.csv` and
+/// `episodes.csv`.
+pub(super) fn run(study: &Study, cell: Cell, tables: &mut Tables) -> Result<(), Failure> {
+    let Study { experiment, task, .. } = study;
+    let Cell { horizon, seed, .. } = cell;
+    let sets = sets_of(study, cell)?;
     let report = study
         .compare(&sets, seed)
         .skip_inapplicable(true)
-        .observed_by(&Stop(study.asked))
+        .observed_by(&study.stop())
         .run()?;
     let place = Place {
         problem: task.problem.name(),
-        data: law.name(),
+        data: study.data_of(cell).unwrap_or("workload"),
         construction: match experiment.construction {
             Construction::Consecutive => "consecutive",
             Construction::Interleaved => "interleaved",

@@ -3,14 +3,12 @@
 use laau::baselines::OptOptions;
 use laau::core::tables::{GuardRow, PointRow, ShiftRow};
 use laau::core::{Comparison, Episodes, FitSets, Fitted, Form, PolicyReport, Report, Run, Sets};
-use laau::data::Construction;
 use laau::data::shift::{Shift, Shifted, add_noise, shift};
 use laau::data::tsne::{EmbeddedSet, TsneOptions, tsne as embed};
 
-use super::cells::{Cells, Stop};
 use super::settings::Experiment;
-use super::tables::EpisodeKey;
-use super::{GUARDED, HEADLINE_LEVEL, Study};
+use super::tables::{EpisodeKey, Tables};
+use super::{Cell, GUARDED, HEADLINE_LEVEL, Study};
 use crate::failure::Failure;
 use laau::registry::PolicyKind;
 
@@ -23,78 +21,72 @@ const NOT_TRAINED: [PolicyKind; 4] = [
 ];
 
 /// Trains on shifted data, tests on the default; writes `ood.csv` and `guard.csv`.
-pub(super) fn ood(study: &Study<'_>, cells_of: &Cells<'_>) -> Result<(), Failure> {
+pub(super) fn ood(study: &Study, cell: Cell, tables: &mut Tables) -> Result<(), Failure> {
     let Study {
         experiment,
         task,
         source,
-        seeds,
         ..
-    } = *study;
-    let horizon = experiment.horizons.first().copied().unwrap_or(20);
-    let mut cells: Vec<(Construction, f64, u64)> = Vec::new();
-    for &construction in &experiment.constructions {
-        for &target in &experiment.targets {
-            cells.extend(seeds.iter().map(|&seed| (construction, target, seed)));
-        }
-    }
-    let name = |&(construction, target, seed): &(Construction, f64, u64)| {
-        format!("{}, d_W = {target}, seed {seed}", source.name(construction))
+    } = study;
+    let Cell {
+        construction,
+        horizon,
+        seed,
+        ..
+    } = cell;
+    let target = cell.target();
+    let sets = study.sets(cell)?;
+    let (shifted, validation) = shift_sets(&sets, target, seed)?;
+    let training = experiment.training(seed);
+    let shifted_sets = FitSets {
+        train: &shifted.episodes,
+        validation: &validation,
     };
-    cells_of.run(&cells, name, |&(construction, target, seed), tables| {
-        let sets = source.sets(experiment, horizon, construction, seed)?;
-        let (shifted, validation) = shift_sets(&sets, target, seed)?;
-        let training = experiment.training(seed);
-        let shifted_sets = FitSets {
-            train: &shifted.episodes,
-            validation: &validation,
+    let mut comparison = Comparison::new(task, &sets)
+        .seeds([seed])
+        .relative_to(OptOptions::default());
+    for policy in &experiment.policies {
+        let (name, fit) = (policy.name(), policy.fit(&training));
+        comparison = if NOT_TRAINED.contains(policy) {
+            comparison.with(name, fit)
+        } else {
+            comparison.with_fitted_on(name, fit, shifted_sets)
         };
-        let mut comparison = Comparison::new(task, &sets)
-            .seeds([seed])
-            .relative_to(OptOptions::default());
-        for policy in &experiment.policies {
-            let (name, fit) = (policy.name(), policy.fit(&training));
-            comparison = if NOT_TRAINED.contains(policy) {
-                comparison.with(name, fit)
-            } else {
-                comparison.with_fitted_on(name, fit, shifted_sets)
-            };
-        }
-        let mut report = comparison.observed_by(&Stop(study.asked)).run()?;
-        let rows = report.policies.iter().map(|policy| ShiftRow {
-            data: source.name(construction),
-            target,
-            seed,
-            policy: policy.name.clone(),
-            utility: policy.utility,
-            fraction_of_opt: policy.fraction_of_opt.unwrap_or(f64::NAN),
-            achieved: shifted.distance,
-            sliced: shifted.sliced,
-        });
-        let mut rows: Vec<ShiftRow> = rows.collect();
-        let (guards, shown) = guards(study, &report, &sets, &source.name(construction), target)?;
-        let headline = guards
-            .iter()
-            .filter(|row| row.level == HEADLINE_LEVEL && row.incumbent == experiment.incumbents[0].name());
-        let first = rows[0].clone();
-        rows.extend(headline.map(|row| ShiftRow {
-            policy: format!("{}-guarded", row.policy),
-            fraction_of_opt: row.fraction_of_opt,
-            utility: row.utility,
-            ..first.clone()
-        }));
-        rows.iter().try_for_each(|row| tables.add(row))?;
-        guards.iter().try_for_each(|row| tables.add(row))?;
-        let key = EpisodeKey {
-            data: &source.name(construction),
-            target,
-            horizon,
-            seed,
-        };
-        report.policies.extend(shown);
-        tables.add_episodes(&key, &sets.test, &report);
-        Ok(())
-    })
+    }
+    let mut report = comparison.observed_by(&study.stop()).run()?;
+    let rows = report.policies.iter().map(|policy| ShiftRow {
+        data: source.name(construction),
+        target,
+        seed,
+        policy: policy.name.clone(),
+        utility: policy.utility,
+        fraction_of_opt: policy.fraction_of_opt.unwrap_or(f64::NAN),
+        achieved: shifted.distance,
+        sliced: shifted.sliced,
+    });
+    let mut rows: Vec<ShiftRow> = rows.collect();
+    let (guards, shown) = guards(study, &report, &sets, &source.name(construction), target)?;
+    let headline = guards
+        .iter()
+        .filter(|row| row.level == HEADLINE_LEVEL && row.incumbent == experiment.incumbents[0].name());
+    let first = rows[0].clone();
+    rows.extend(headline.map(|row| ShiftRow {
+        policy: format!("{}-guarded", row.policy),
+        fraction_of_opt: row.fraction_of_opt,
+        utility: row.utility,
+        ..first.clone()
+    }));
+    rows.iter().try_for_each(|row| tables.add(row))?;
+    guards.iter().try_for_each(|row| tables.add(row))?;
+    let key = EpisodeKey {
+        data: &source.name(construction),
+        target,
+        horizon,
+        seed,
+    };
+    report.policies.extend(shown);
+    tables.add_episodes(&key, &sets.test, &report);
+    Ok(())
 }
 
 /// The training episodes moved by a distance, and the validation episodes by the same noise.
@@ -110,7 +102,7 @@ pub(super) fn shift_sets(sets: &Sets, target: f64, seed: u64) -> Result<(Shifted
 
 /// The trained policies of a report behind every guard, as they were fitted; and the reports of the headline level.
 fn guards(
-    study: &Study<'_>,
+    study: &Study,
     report: &Report,
     sets: &Sets,
     data: &str,
@@ -121,18 +113,18 @@ fn guards(
         incumbents,
         guard_levels,
         ..
-    } = study.experiment;
+    } = &study.experiment;
     let (mut rows, mut shown) = (Vec::new(), Vec::new());
     for policy in GUARDED.iter().filter(|policy| policies.contains(policy)) {
         for incumbent in incumbents {
             for &level in guard_levels {
                 let (advice, beside) = (report.entry(policy.name())?, report.entry(incumbent.name())?);
                 let [ours, theirs] = [advice, beside].map(|entry| &entry.runs[0].fitted);
-                let fitted = Fitted::guarded(study.task, ours, theirs, level, Form::Layer)?;
+                let fitted = Fitted::guarded(&study.task, ours, theirs, level, Form::Layer)?;
                 let seed = report.seeds[0];
                 let run = Run {
                     seed,
-                    results: fitted.player.play(study.task, &sets.test)?.iter().collect(),
+                    results: fitted.player.play(&study.task, &sets.test)?.iter().collect(),
                     rollouts: Vec::new(),
                     fitted,
                 };
@@ -171,59 +163,35 @@ fn guards(
 }
 
 /// Embeds training and testing episodes by t-SNE at every shift; writes `tsne.csv`.
-pub(super) fn tsne(study: &Study<'_>, cells_of: &Cells<'_>) -> Result<(), Failure> {
-    let Study {
-        experiment,
-        source,
-        seeds,
-        ..
-    } = *study;
-    let horizon = experiment.horizons.first().copied().unwrap_or(20);
-    let seed = seeds[0];
-    let cells: Vec<(Construction, f64)> = experiment
-        .constructions
-        .iter()
-        .flat_map(|&construction| {
-            experiment
-                .targets
-                .iter()
-                .map(move |&target| (construction, target))
-        })
-        .collect();
-    let name = |&(construction, target): &(Construction, f64)| {
-        format!("{}, d_W = {target}", source.name(construction))
+pub(super) fn tsne(study: &Study, cell: Cell, tables: &mut Tables) -> Result<(), Failure> {
+    let (seed, target) = (cell.seed, cell.target());
+    let sets = study.sets(cell)?;
+    let data = study.source.name(cell.construction);
+    let shifted = shift(
+        &sets.train,
+        &sets.train,
+        target,
+        &Shift {
+            seed,
+            ..Shift::default()
+        },
+    )?;
+    let options = TsneOptions {
+        seed,
+        ..TsneOptions::default()
     };
-    cells_of.run(&cells, name, |&(construction, target), tables| {
-        let sets = source.sets(experiment, horizon, construction, seed)?;
-        let data = source.name(construction);
-        {
-            let shifted = shift(
-                &sets.train,
-                &sets.train,
-                target,
-                &Shift {
-                    seed,
-                    ..Shift::default()
-                },
-            )?;
-            let options = TsneOptions {
-                seed,
-                ..TsneOptions::default()
-            };
-            for point in embed(&shifted.episodes, &sets.test, &options)? {
-                let set = match point.set {
-                    EmbeddedSet::Training => "train",
-                    EmbeddedSet::Testing => "test",
-                };
-                tables.add(&PointRow {
-                    data: data.clone(),
-                    target,
-                    set: set.to_owned(),
-                    x: point.x,
-                    y: point.y,
-                })?;
-            }
-        }
-        Ok(())
-    })
+    for point in embed(&shifted.episodes, &sets.test, &options)? {
+        let set = match point.set {
+            EmbeddedSet::Training => "train",
+            EmbeddedSet::Testing => "test",
+        };
+        tables.add(&PointRow {
+            data: data.clone(),
+            target,
+            set: set.to_owned(),
+            x: point.x,
+            y: point.y,
+        })?;
+    }
+    Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use laau::core::tables::{EPISODE_KEYS, EPISODES_FILE, Row};
 use laau::core::{Episodes, PolicyReport, Report};
@@ -10,9 +10,12 @@ use laau::core::{Episodes, PolicyReport, Report};
 use crate::failure::{Failure, Hint as _};
 use crate::output;
 
-/// Named tables; they are written together at the end, each as a whole.
+/// What one cell of an experiment adds to the tables: CSV with its heading, by the name of the file.
+pub type Parts = BTreeMap<String, String>;
+
+/// The tables of one cell while its rows are added.
+#[derive(Default)]
 pub(super) struct Tables {
-    folder: PathBuf,
     by_name: BTreeMap<&'static str, csv::Writer<Vec<u8>>>,
     episodes: String,
 }
@@ -27,24 +30,13 @@ pub(super) struct EpisodeKey<'a> {
 }
 
 impl Tables {
-    pub(super) fn new(folder: &Path) -> Result<Self, Failure> {
-        std::fs::create_dir_all(folder).map_err(|error| output::cannot_write(folder, &error))?;
-        Ok(Self {
-            folder: folder.to_owned(),
-            by_name: BTreeMap::new(),
-            episodes: String::new(),
-        })
-    }
-
     /// Adds a row to its table.
     pub(super) fn add<R: Row>(&mut self, row: &R) -> Result<(), Failure> {
         let table = self
             .by_name
             .entry(R::FILE)
             .or_insert_with(|| csv::Writer::from_writer(Vec::new()));
-        table
-            .serialize(row)
-            .hint("this is a mistake in laau itself: please report it")
+        table.serialize(row).hint(MISTAKE)
     }
 
     /// Adds the test episodes of a report to `episodes.csv`: utility per step of every policy, and what it leaves of the first
@@ -85,51 +77,75 @@ impl Tables {
         }
     }
 
-    /// Writes all tables.
-    pub(super) fn save(self) -> Result<(), Failure> {
-        for (name, table) in self.by_name {
-            let bytes = table
-                .into_inner()
-                .hint("this is a mistake in laau itself: please report it")?;
-            output::write_bytes(&self.folder.join(name), &bytes)?;
-        }
+    /// The tables as text.
+    pub(super) fn finish(self) -> Result<Parts, Failure> {
+        let text = |(name, table): (&str, csv::Writer<Vec<u8>>)| {
+            let bytes = table.into_inner().hint(MISTAKE)?;
+            Ok((name.to_owned(), String::from_utf8(bytes).hint(MISTAKE)?))
+        };
+        let mut parts: Parts = self
+            .by_name
+            .into_iter()
+            .map(text)
+            .collect::<Result<_, Failure>>()?;
         if !self.episodes.is_empty() {
-            output::write_bytes(&self.folder.join(EPISODES_FILE), self.episodes.as_bytes())?;
+            parts.insert(EPISODES_FILE.to_owned(), self.episodes);
         }
-        Ok(())
+        Ok(parts)
     }
 }
+
+const MISTAKE: &str = "this is a mistake in laau itself: please report it";
 
 /// A number to nine significant digits: differences between policies are of the fourth.
 fn short(value: f64) -> f64 {
     format!("{value:.8e}").parse().unwrap_or(value)
 }
 
-/// Puts the tables of several folders together, in their order, each under one heading.
-pub(super) fn join(folders: &[PathBuf], to: &Path) -> Result<(), Failure> {
-    let mut joined: BTreeMap<std::ffi::OsString, Vec<u8>> = BTreeMap::new();
-    for folder in folders {
-        let unreadable = |error| Failure::file(folder, &error, "run the same command again");
-        for entry in std::fs::read_dir(folder).map_err(unreadable)? {
-            let path = entry.map_err(unreadable)?.path();
-            let bytes = std::fs::read(&path)
-                .map_err(|error| Failure::file(&path, &error, "run the same command again"))?;
-            let heading = bytes
-                .iter()
-                .position(|byte| *byte == b'\n')
-                .map_or(bytes.len(), |end| end + 1);
-            let table = joined
-                .entry(path.file_name().unwrap_or_default().to_owned())
-                .or_default();
-            table.extend_from_slice(if table.is_empty() {
-                &bytes
-            } else {
-                &bytes[heading..]
-            });
-        }
+/// The tables of all cells, in their order, under one heading each.
+pub(super) fn join(cells: impl IntoIterator<Item = Parts>) -> Parts {
+    let mut tables = Parts::new();
+    for (name, part) in cells.into_iter().flatten() {
+        let table = tables.entry(name).or_default();
+        let rows = match part.split_once('\n') {
+            Some((_, rows)) if !table.is_empty() => rows,
+            _ => &part,
+        };
+        table.push_str(rows);
     }
-    for (name, bytes) in joined {
-        output::write_bytes(&to.join(name), &bytes)?;
+    tables
+}
+
+/// Writes tables into a folder, each as a whole.
+pub(super) fn save(folder: &Path, tables: &Parts) -> Result<(), Failure> {
+    tables
+        .iter()
+        .try_for_each(|(name, table)| output::write_bytes(&folder.join(name), table.as_bytes()))
+}
+
+/// Reads the tables that were saved in a folder.
+pub(super) fn read(folder: &Path) -> Result<Parts, Failure> {
+    let unreadable = |error| Failure::file(folder, &error, "run the same command again");
+    let mut parts = Parts::new();
+    for entry in std::fs::read_dir(folder).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        let text = std::fs::read_to_string(&path)
+            .map_err(|error| Failure::file(&path, &error, "run the same command again"))?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        parts.insert(name.into_owned(), text);
     }
-    Ok(())
+    Ok(parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn joined_tables_have_one_heading_and_the_order_of_the_cells() {
+        let part = |name: &str, text: &str| Parts::from([(name.to_owned(), text.to_owned())]);
+        let cells = [part("a", "x\n1\n"), part("b", "y\n3\n"), part("a", "x\n2\n")];
+        let joined = join(cells);
+        assert_eq!((&*joined["a"], &*joined["b"]), ("x\n1\n2\n", "y\n3\n"));
+    }
 }

@@ -161,7 +161,7 @@ pub(crate) fn run(arguments: &TrainArgs) -> Result<(), Failure> {
 
 /// Refuses a network that does not fit into memory: its weights, those of the best and of the last epoch, their gradients and the
 /// optimiser's averages, and what a minibatch keeps of every step.
-fn check_memory(spec: &ModelSpec, batch: usize) -> Result<(), Failure> {
+pub(crate) fn check_memory(spec: &ModelSpec, batch: usize) -> Result<(), Failure> {
     const COPIES: u128 = 8;
     let bytes = size_of::<f64>() as u128;
     let weights = spec.parameter_len() as u128;

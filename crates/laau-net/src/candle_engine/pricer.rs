@@ -2,6 +2,7 @@
 
 use candle_core::{Device, Tensor};
 use laau_core::{Observation, Pricer};
+use send_wrapper::SendWrapper;
 
 use super::custom::{ContextView, Opened, StepView, open};
 use super::ops::to_vec;
@@ -14,7 +15,8 @@ use crate::model::{Model, check_lengths, finish_prices};
 /// A custom network at work on one episode.
 pub(crate) struct CustomPricer<'a> {
     model: &'a Model,
-    network: Option<Box<dyn Opened>>,
+    /// Modules of candle-nn may not be moved to another thread; an episode may, and the network is opened there again.
+    network: Option<SendWrapper<Box<dyn Opened>>>,
     reader: ContextReader,
     /// Steps that have been read.
     read: usize,
@@ -41,6 +43,9 @@ impl<'a> CustomPricer<'a> {
     /// asked about again.
     fn outputs(&mut self, observation: &Observation<'_>) -> candle_core::Result<Vec<f64>> {
         let (spec, statistics) = (&self.model.spec, &self.model.statistics);
+        if self.network.as_ref().is_some_and(|network| !network.valid()) {
+            self.leave();
+        }
         let network = match &mut self.network {
             Some(network) => network,
             closed @ None => {
@@ -50,7 +55,8 @@ impl<'a> CustomPricer<'a> {
                     rest = after;
                     Ok((slot.name, Tensor::from_slice(values, slot.shape, &Device::Cpu)?))
                 });
-                closed.insert(open(spec, tensors.collect::<candle_core::Result<_>>()?, 1)?)
+                let opened = open(spec, tensors.collect::<candle_core::Result<_>>()?, 1)?;
+                closed.insert(SendWrapper::new(opened))
             }
         };
         let row = |values: &[f64]| Tensor::from_slice(values, (1, values.len()), &Device::Cpu);
@@ -99,6 +105,22 @@ impl<'a> CustomPricer<'a> {
             remaining: &row(remaining)?,
             features: &row(&self.features)?,
         })?)
+    }
+}
+
+impl CustomPricer<'_> {
+    /// Leaves a network of another thread where it is: only that one could drop it.
+    fn leave(&mut self) {
+        std::mem::forget(self.network.take());
+        self.read = 0;
+    }
+}
+
+impl Drop for CustomPricer<'_> {
+    fn drop(&mut self) {
+        if self.network.as_ref().is_some_and(|network| !network.valid()) {
+            self.leave();
+        }
     }
 }
 

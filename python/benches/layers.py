@@ -1,0 +1,353 @@
+"""The d = 8, M = 3 layer from Python, forward and backward, beside cvxpylayers and Moreau, in one run.
+
+`python benches/layers.py [--seconds 0.4] [--rounds 3]` prints a table in Markdown: microseconds of a call,
+by batch, and the worst difference of actions and gradients from ours. Ways take turns, `rounds` times; the
+fastest call counts, since other load on the machine only adds time.
+
+min Σ −c_i ln x_i + λᵀAx  s.t.  Ax ≤ b,  0.1 ≤ x ≤ 10;  the loss is Σ w x, gradients are in c, λ and b.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable, Iterator
+
+import laau
+import numpy as np
+
+ACTIONS, BUDGETS, STEPS = 8, 3, 20
+BATCHES = (1, 10, 100, 1000)
+USAGE = np.random.default_rng(7).uniform(0.0, 1.0, (BUDGETS, ACTIONS))
+LOWER, UPPER = 0.1, 10.0
+
+Run = Callable[[], list[np.ndarray]]
+
+
+def task() -> laau.Task:
+    return laau.Task("log-utility", lower=LOWER, upper=UPPER, usage=USAGE.tolist())
+
+
+def draw(batch: int) -> tuple[np.ndarray, ...]:
+    rng = np.random.default_rng(2)
+    return (
+        rng.uniform(0.5, 2.0, (batch, ACTIONS)),
+        rng.uniform(0.05, 0.4, (batch, BUDGETS)),
+        rng.uniform(6.0, 16.0, (batch, BUDGETS)),
+        rng.normal(size=(batch, ACTIONS)),
+    )
+
+
+def with_numpy(batch: int) -> Run:
+    layer, (contexts, prices, available, weights) = laau.Layer(task()), draw(batch)
+
+    def run() -> list[np.ndarray]:
+        actions, state = layer.forward(contexts, prices, available)
+        by_price, by_available, by_context = layer.backward(contexts, prices, available, actions, state, weights, True)
+        return [actions, by_context, by_price, by_available]
+
+    return run
+
+
+def through_torch(batch: int, layer: Callable) -> Run:
+    import torch
+
+    *given, weights = (torch.tensor(array) for array in draw(batch))
+
+    def run() -> list[np.ndarray]:
+        inputs = [tensor.clone().requires_grad_() for tensor in given]
+        actions = layer(*inputs)
+        (weights * actions).sum().backward()
+        return [actions.detach().numpy(), *(tensor.grad.numpy() for tensor in inputs)]
+
+    return run
+
+
+def with_torch(batch: int) -> Run:
+    import laau.torch
+
+    return through_torch(batch, laau.torch.Layer(task()))
+
+
+def through_jax(batch: int, layer: Callable) -> Run:
+    import jax
+
+    *inputs, weights = (jax.numpy.asarray(array) for array in draw(batch))
+
+    def loss(*arguments: jax.Array) -> tuple[jax.Array, jax.Array]:
+        actions = layer(*arguments)
+        return (weights * actions).sum(), actions
+
+    step = jax.jit(jax.value_and_grad(loss, argnums=(0, 1, 2), has_aux=True))
+
+    def run() -> list[np.ndarray]:
+        (_, actions), gradients = jax.block_until_ready(step(*inputs))
+        return [np.asarray(array) for array in (actions, *gradients)]
+
+    return run
+
+
+def with_jax(batch: int) -> Run:
+    import laau.jax
+
+    return through_jax(batch, laau.jax.layer(task()))
+
+
+def cvxpy_problem() -> tuple:
+    import cvxpy as cp
+
+    x = cp.Variable(ACTIONS)
+    c, lam = cp.Parameter(ACTIONS, nonneg=True), cp.Parameter(BUDGETS, nonneg=True)
+    b = cp.Parameter(BUDGETS)
+    cost = -cp.sum(cp.multiply(c, cp.log(x))) + lam @ (USAGE @ x)
+    problem = cp.Problem(cp.Minimize(cost), [USAGE @ x <= b, x >= LOWER, x <= UPPER])
+    return problem, [c, lam, b], [x]
+
+
+def with_cvxpylayers(batch: int, **options: str) -> Run:
+    from cvxpylayers.torch import CvxpyLayer
+
+    problem, parameters, variables = cvxpy_problem()
+    layer = CvxpyLayer(problem, parameters=parameters, variables=variables, **options)
+    return through_torch(batch, lambda *inputs: layer(*inputs)[0])
+
+
+def moreau_form() -> tuple:
+    """Variables (x, t), cost (Aᵀλ, −c); rows Gx ≤ h, then (t_i, 1, x_i) in the exponential cone."""
+    import moreau
+    from scipy import sparse
+
+    bounds = np.vstack([USAGE, np.eye(ACTIONS), -np.eye(ACTIONS)])
+    linear, size = len(bounds), 2 * ACTIONS
+    rows = np.zeros((linear + 3 * ACTIONS, size))
+    rows[:linear, :ACTIONS] = bounds
+    for i in range(ACTIONS):
+        rows[linear + 3 * i, ACTIONS + i] = -1
+        rows[linear + 3 * i + 2, i] = -1
+    rows = sparse.csr_array(rows)
+    cones = moreau.Cones(num_nonneg_cones=linear, num_exp_cones=ACTIONS)
+    right = np.zeros(linear + 3 * ACTIONS)
+    right[BUDGETS : BUDGETS + ACTIONS] = UPPER
+    right[BUDGETS + ACTIONS : linear] = -LOWER
+    right[linear + 1 :: 3] = 1.0
+    return size, rows, cones, right
+
+
+def with_moreau_torch(batch: int) -> Run:
+    import moreau
+    import torch
+    from moreau.torch import Solver
+
+    size, rows, cones, right = moreau_form()
+    settings = moreau.Settings(device="cpu", batch_size=batch, enable_grad=True)
+    empty = torch.zeros(0, dtype=torch.int64)
+    solver = Solver(
+        size,
+        rows.shape[0],
+        torch.zeros(size + 1, dtype=torch.int64),
+        empty,
+        torch.tensor(rows.indptr, dtype=torch.int64),
+        torch.tensor(rows.indices, dtype=torch.int64),
+        cones,
+        settings=settings,
+    )
+    values = torch.tensor(np.tile(rows.data, (batch, 1)))
+    none = torch.zeros((batch, 0), dtype=torch.float64)
+    usage, rest = torch.tensor(USAGE), torch.tensor(np.tile(right[BUDGETS:], (batch, 1)))
+
+    def layer(contexts: torch.Tensor, prices: torch.Tensor, available: torch.Tensor) -> torch.Tensor:
+        q = torch.cat([prices @ usage, -contexts], 1)
+        return solver.solve(none, values, q, torch.cat([available, rest], 1)).x[:, :ACTIONS]
+
+    return through_torch(batch, layer)
+
+
+def with_moreau_jax(batch: int) -> Run:
+    import jax
+    import moreau
+    from moreau.jax import Solver
+
+    size, rows, cones, right = moreau_form()
+    solver = Solver(
+        size,
+        rows.shape[0],
+        np.zeros(size + 1, dtype=np.int64),
+        np.zeros(0, dtype=np.int64),
+        rows.indptr,
+        rows.indices,
+        cones,
+        settings=moreau.Settings(device="cpu"),
+    )
+    solver.setup(np.zeros(0), rows.data)
+    usage, rest = jax.numpy.asarray(USAGE), jax.numpy.asarray(right[BUDGETS:])
+
+    def one(context: jax.Array, prices: jax.Array, available: jax.Array) -> jax.Array:
+        q = jax.numpy.concatenate([prices @ usage, -context])
+        return solver.solve(q, jax.numpy.concatenate([available, rest])).x[:ACTIONS]
+
+    return through_jax(batch, jax.vmap(one))
+
+
+WAYS = {
+    "laau, numpy": with_numpy,
+    "laau.torch": with_torch,
+    "laau.jax": with_jax,
+    "cvxpylayers, torch": with_cvxpylayers,
+    "cvxpylayers + Moreau, torch": lambda batch: with_cvxpylayers(batch, solver="MOREAU"),
+    "Moreau, torch": with_moreau_torch,
+    "Moreau, jax": with_moreau_jax,
+}
+
+
+def episode_draw(batch: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(5)
+    least = USAGE @ np.full(ACTIONS, LOWER)
+    contexts = rng.uniform(0.5, 2.0, (batch, STEPS, ACTIONS))
+    # Enough for most steps: where a budget runs out, other layers have no solution left, or pay more than there is.
+    budgets = rng.uniform(20.0, 30.0, (batch, BUDGETS)) * STEPS + STEPS * least
+    return contexts, budgets, np.full((batch, STEPS, BUDGETS), 0.15)
+
+
+def whole_episode(batch: int) -> Run:
+    import laau.torch
+    import torch
+
+    layer = laau.torch.Layer(task())
+    contexts, budgets, prices = (torch.tensor(array) for array in episode_draw(batch))
+
+    def run() -> list[np.ndarray]:
+        given = prices.clone().requires_grad_()
+        cost = layer.episode(contexts, budgets, given)
+        cost.sum().backward()
+        return [cost.detach().numpy(), given.grad.numpy()]
+
+    return run
+
+
+def steps_of(batch: int, layer: Callable) -> Run:
+    """The same episode as calls of a layer, one after the other."""
+    import torch
+
+    contexts, budgets, prices = (torch.tensor(array) for array in episode_draw(batch))
+    usage = torch.tensor(USAGE)
+    least = usage @ torch.full((ACTIONS,), LOWER, dtype=torch.float64)
+
+    def run() -> list[np.ndarray]:
+        given = prices.clone().requires_grad_()
+        remaining, cost = budgets, torch.zeros(batch, dtype=torch.float64)
+        for step in range(STEPS):
+            available = torch.maximum(remaining - (STEPS - 1 - step) * least, 1.01 * least)
+            action = layer(contexts[:, step], given[:, step], available)
+            cost = cost - (contexts[:, step] * torch.log(action)).sum(1)
+            remaining = remaining - action @ usage.T
+        cost.sum().backward()
+        return [cost.detach().numpy(), given.grad.numpy()]
+
+    return run
+
+
+def steps_of_cvxpylayers(batch: int, **options: str) -> Run:
+    from cvxpylayers.torch import CvxpyLayer
+
+    problem, parameters, variables = cvxpy_problem()
+    layer = CvxpyLayer(problem, parameters=parameters, variables=variables, **options)
+    return steps_of(batch, lambda *inputs: layer(*inputs)[0])
+
+
+def steps_of_ours(batch: int) -> Run:
+    import laau.torch
+
+    return steps_of(batch, laau.torch.Layer(task()))
+
+
+EPISODES = {
+    "laau.torch.episode, one call": whole_episode,
+    "laau.torch.Layer, 20 calls": steps_of_ours,
+    "cvxpylayers, 20 calls": steps_of_cvxpylayers,
+    "cvxpylayers + Moreau, 20 calls": lambda batch: steps_of_cvxpylayers(batch, solver="MOREAU"),
+}
+
+
+def measure(ways: dict[str, Run], seconds: float, rounds: int) -> dict[str, float]:
+    """The fastest call of each way, in microseconds."""
+    fastest = dict.fromkeys(ways, float("inf"))
+    for _ in range(rounds):
+        for name, run in ways.items():
+            end = time.perf_counter() + seconds
+            while True:
+                began = time.perf_counter()
+                run()
+                now = time.perf_counter()
+                fastest[name] = min(fastest[name], (now - began) * 1e6)
+                if now > end:
+                    break
+    return fastest
+
+
+def table(ways: dict, batches: tuple[int, ...], seconds: float, rounds: int) -> Iterator[str]:
+    times: dict[str, dict[int, float]] = {name: {} for name in ways}
+    apart: dict[str, float] = {}
+    for batch in batches:
+        ready: dict[str, Run] = {}
+        expected = None
+        for name, make in ways.items():
+            try:
+                ready[name] = make(batch)
+                found = ready[name]()
+            except Exception as error:
+                ready.pop(name, None)
+                yield f"failed: {name}, batch {batch}: {type(error).__name__}: {' '.join(str(error).split())[:120]}"
+                continue
+            expected = found if expected is None else expected
+            scale = [np.maximum(1.0, np.abs(true)) for true in expected]
+            worst = max(float((np.abs(a - b) / s).max()) for a, b, s in zip(found, expected, scale, strict=True))
+            apart[name] = max(apart.get(name, 0.0), worst)
+        for name, microseconds in measure(ready, seconds, rounds).items():
+            times[name][batch] = microseconds
+    yield ("| microseconds a call | " + " | ".join(f"batch {batch}" for batch in batches) + " | apart from ours |")
+    yield "|---|" + "--:|" * (len(batches) + 1)
+    for name, by_batch in times.items():
+        cells = [f"{by_batch[batch]:,.0f}" if batch in by_batch else "–" for batch in batches]
+        yield f"| {name} | " + " | ".join(cells) + f" | {apart.get(name, float('nan')):.0e} |"
+
+
+def overhead() -> str:
+    """What a call costs beside the solves: the scalar layer in closed form, one row."""
+    layer = laau.Layer(laau.Task())
+    row = np.array([[0.5]]), np.array([[0.05]]), np.array([[30.0]])
+    fastest = measure({"call": lambda: list(layer.forward(*row))}, 0.3, 3)["call"]
+    return f"a call of `Layer.forward` with one row in closed form takes {fastest:.2f} µs"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--seconds", type=float, default=0.4, help="of each way in each round")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--batches", default=",".join(map(str, BATCHES)))
+    given = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    try:
+        import jax
+
+        jax.config.update("jax_enable_x64", True)
+    except ImportError:
+        pass
+    try:
+        import torch
+
+        torch.set_default_dtype(torch.float64)
+    except ImportError:
+        pass
+    batches = tuple(int(batch) for batch in given.batches.split(","))
+    for line in table(WAYS, batches, given.seconds, given.rounds):
+        print(line, flush=True)
+    print()
+    for line in table(EPISODES, batches[:2], given.seconds, given.rounds):
+        print(line, flush=True)
+    print()
+    print(overhead())
+
+
+if __name__ == "__main__":
+    main()

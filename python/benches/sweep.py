@@ -1,0 +1,53 @@
+"""The time of a sweep on one node and on two, of one processor each, on this machine; their tables are compared.
+
+`python benches/sweep.py FILE [--quick]` prints a line per number of nodes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+
+import ray
+from laau.sweep import Experiment, run
+from ray.cluster_utils import Cluster
+
+
+def sweep(nodes: int, experiment: Experiment, output: Path) -> float:
+    """Seconds from the first cell to the tables; workers are started before."""
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    for _ in range(nodes - 1):
+        cluster.add_node(num_cpus=1)
+    ray.init(address=cluster.address, log_to_driver=False)
+    try:
+        cluster.wait_for_nodes()
+        began = time.perf_counter()
+        run([experiment], output, say=lambda words: None)
+        return time.perf_counter() - began
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--quick", action="store_true")
+    given = parser.parse_args()
+    experiment = Experiment(given.file.stem, given.file.read_text(), given.quick, None, (0, 1))
+    written = []
+    with tempfile.TemporaryDirectory() as folder:
+        for nodes in (1, 2):
+            output = Path(folder) / str(nodes)
+            seconds = sweep(nodes, experiment, output)
+            files = sorted((output / experiment.name).glob("*.csv"))
+            written.append([(file.name, file.read_bytes()) for file in files])
+            print(f"{nodes} nodes: {seconds:.1f} s, {len(experiment.open().cells)} cells", flush=True)
+    assert written[0] == written[1]
+    print("the tables are the same, byte for byte")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+//! Sets of episodes.
+
+use std::path::PathBuf;
+
+use laau::core;
+use numpy::PyArrayDyn;
+use pyo3::prelude::*;
+
+use crate::arrays::{array, numbers};
+use crate::errors::{Raise as _, error};
+
+/// A set of episodes of one horizon: contexts and budgets.
+#[pyclass(frozen, module = "laau", name = "Episodes")]
+pub(crate) struct Episodes(pub(crate) core::Episodes);
+
+#[pymethods]
+impl Episodes {
+    #[new]
+    fn new(contexts: &Bound<'_, PyAny>, budgets: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let contexts = numbers("contexts", contexts)?;
+        let budgets = numbers("budgets", budgets)?;
+        let (count, horizon, context) = match *contexts.shape() {
+            [count, horizon] => (count, horizon, 1),
+            [count, horizon, context] => (count, horizon, context),
+            _ => return Err(contexts.wrong_shape("(episodes, steps) or (episodes, steps, context)")),
+        };
+        let width = match *budgets.shape() {
+            [found] if found == count => 1,
+            [found, width] if found == count => width,
+            _ => {
+                return Err(
+                    budgets.wrong_shape(&format!("({count},) or ({count}, budgets), as the contexts say"))
+                );
+            }
+        };
+        if count == 0 {
+            return Err(error(
+                "expected at least one episode, found none",
+                "give some contexts",
+            ));
+        }
+        let (contexts, budgets) = (contexts.values()?.to_vec(), budgets.values()?.to_vec());
+        core::Episodes::new(horizon, context, width, contexts, budgets)
+            .raise()
+            .map(Self)
+    }
+
+    /// Reads an episodes table: Parquet or CSV.
+    #[staticmethod]
+    fn read(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        py.detach(|| laau::data::read_episodes(&path)).raise().map(Self)
+    }
+
+    /// Writes an episodes table: Parquet or CSV, by the ending.
+    fn write(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        py.detach(|| laau::data::write_episodes(&path, &self.0)).raise()
+    }
+
+    /// Takes a frame with the columns of an episodes table: polars, pandas, Arrow, or a dictionary of columns.
+    #[staticmethod]
+    fn from_frame(frame: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let tables = frame
+            .py()
+            .import("laau._frames")?
+            .call_method1("tables_of", (frame,))?;
+        let (contexts, budgets): (Bound<'_, PyAny>, Bound<'_, PyAny>) = tables.extract()?;
+        Self::new(&contexts, &budgets)
+    }
+
+    /// The episodes table as a frame of polars or pandas.
+    #[pyo3(signature = (frame=None))]
+    fn to_frame<'py>(slf: &Bound<'py, Self>, frame: Option<&str>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py()
+            .import("laau._frames")?
+            .call_method1("frame_of", (slf, frame))
+    }
+
+    /// All contexts, (episodes, steps, context).
+    #[getter]
+    fn contexts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArrayDyn<f64>>> {
+        let shape = [self.0.len(), self.0.horizon(), self.0.context_len()];
+        array(py, self.0.contexts().to_vec(), &shape)
+    }
+
+    /// All budgets, (episodes, budgets).
+    #[getter]
+    fn budgets<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArrayDyn<f64>>> {
+        let shape = [self.0.len(), self.0.budget_len()];
+        array(py, self.0.budgets().to_vec(), &shape)
+    }
+
+    /// Steps of every episode.
+    #[getter]
+    fn horizon(&self) -> usize {
+        self.0.horizon()
+    }
+
+    /// The episodes at the given positions, in that order.
+    fn select(&self, positions: Vec<usize>) -> PyResult<Self> {
+        match positions.iter().find(|position| **position >= self.0.len()) {
+            Some(position) => Err(error(
+                format!("no episode {position}: there are {}", self.0.len()),
+                "episodes are counted from 0",
+            )),
+            None => Ok(Self(self.0.select(&positions))),
+        }
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.len()
+    }
+
+    fn __eq__(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "Episodes({} episodes, {} steps, context of {}, {} budgets)",
+            self.0.len(),
+            self.0.horizon(),
+            self.0.context_len(),
+            self.0.budget_len()
+        )
+    }
+}
