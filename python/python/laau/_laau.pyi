@@ -192,6 +192,7 @@ class Sweep:
         quick: bool = False,
         trace: str | None = None,
         seeds: Sequence[int] = ...,
+        data: str | PathLike[str] | None = None,
     ) -> Sweep: ...
     @property
     def cells(self) -> list[str]: ...

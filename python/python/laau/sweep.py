@@ -31,13 +31,14 @@ class Experiment:
     quick: bool
     trace: str | None
     seeds: tuple[int, ...]
+    data: str | None = None
 
     def open(self) -> Sweep:
         """The experiment on this machine, which need not have the file."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / f"{self.name}.toml"
             path.write_text(self.text)
-            return Sweep(path, self.quick, self.trace, list(self.seeds))
+            return Sweep(path, self.quick, self.trace, list(self.seeds), self.data)
 
     def digest(self) -> str:
         """What finished cells are known by: anything else gives others."""
@@ -133,12 +134,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", default="0,1,2", help="seeds of data, weights and shuffles [default: 0,1,2]")
     parser.add_argument("--quick", action="store_true", help="the small sizes of the files' sections [quick]")
     parser.add_argument("--trace", metavar="PATH", help="Azure VM readings, at the same path on every node")
+    parser.add_argument("--data", metavar="DIR", help="a folder of real data, at the same path on every node")
     parser.add_argument("--cpus-per-cell", type=float, default=1.0)
     parser.add_argument("--retries", type=int, default=5, help="how often a lost cell is run again [default: 5]")
     given = parser.parse_args(arguments)
     try:
         seeds = tuple(int(seed) for seed in given.seeds.split(","))
-        experiments = [Experiment(file.stem, file.read_text(), given.quick, given.trace, seeds) for file in given.files]
+        experiments = [
+            Experiment(file.stem, file.read_text(), given.quick, given.trace, seeds, given.data) for file in given.files
+        ]
         for experiment in experiments:
             experiment.open()
         import ray
