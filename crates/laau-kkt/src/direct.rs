@@ -153,11 +153,14 @@ impl Workspace {
             if !model.step(jacobian, first, options.rank_tolerance) {
                 break;
             }
+            let next = |k: usize, row: usize, dual: &[f64]| dual[row] + model.right[k];
+            let any = (model.active.iter().enumerate()).any(|(k, &row)| next(k, row, &polish.dual) > 0.0);
             for (k, &row) in model.active.iter().enumerate() {
-                let (dual, growth) = (&mut polish.dual[row], options.model_growth);
-                let next = *dual + model.right[k];
-                // The first step down is from a guess; after it, a dual that should be negative is that of an inactive budget.
-                let least = if step == 1 { *dual / growth } else { 0.0 };
+                let (next, growth) = (next(k, row, &polish.dual), options.model_growth);
+                let dual = &mut polish.dual[row];
+                // A dual that should be negative is that of an inactive budget, unless all should be: then the first ones were too
+                // high.
+                let least = if any { 0.0 } else { *dual / growth };
                 let most = if *dual > 0.0 {
                     *dual * growth
                 } else {

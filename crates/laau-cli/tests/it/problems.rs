@@ -204,7 +204,7 @@ fn an_experiment_on_a_problem_writes_a_table_with_every_budget() {
         problems
             .lines()
             .skip(1)
-            .all(|row| row.starts_with("power,interleaved,4,"))
+            .all(|row| row.starts_with("power,workload,interleaved,4,"))
     );
     let of_laau: Vec<&str> = problems.lines().filter(|row| row.contains(",laau,")).collect();
     assert!(of_laau.iter().all(|row| row.contains(",0,0,0,")), "{problems}");
@@ -215,7 +215,7 @@ fn an_experiment_on_a_problem_writes_a_table_with_every_budget() {
             .lines()
             .nth(1)
             .unwrap()
-            .starts_with("power,dp,\"policy `dp` "),
+            .starts_with("power,workload,dp,\"policy `dp` "),
         "{left_out}"
     );
     // Two policies are shown, each step with three entries of context, two actions, prices of LAAU and what remains.
@@ -237,6 +237,7 @@ fn an_experiment_on_a_problem_writes_a_table_with_every_budget() {
     bench.check_failure(
         "experiment e.toml -o tables --trace readings.csv",
         "",
-        "error: an experiment of kind `problem` runs on the synthetic workload of its problem\nhint: leave --trace out\n",
+        "error: an experiment of kind `problem` runs on the workload of its problem, or on the data that it names\n\
+         hint: leave --trace out; --data DIR is for real data\n",
     );
 }

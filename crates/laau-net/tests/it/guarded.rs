@@ -220,7 +220,7 @@ fn the_engines_equal_the_gradient_of_guarded_episodes() {
         let prices: Vec<f64> = (scales.zip(&model.parameters[biases..]))
             .map(|(scale, bias)| scale * bias.exp())
             .collect();
-        let shadow = case.shadow(&case.incumbent(&model, 0.8));
+        let shadow = case.shadow(&case.incumbent(&model, 0.95));
         let (count, horizon) = (case.episodes.len(), case.episodes.horizon());
         let mut layer = CappedLayer::new(case.task.solver.clone());
         let (mut loss, mut expected, mut limited) = (0.0, vec![0.0; m], false);
