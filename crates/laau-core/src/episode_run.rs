@@ -2,6 +2,7 @@
 
 use crate::error::{Error, expect_finite, expect_length};
 use crate::exact::Product;
+use crate::hold::HoldId;
 use crate::ledger::Ledger;
 use crate::policy::Observation;
 use crate::problem::{Dimensions, Problem};
@@ -24,6 +25,30 @@ use crate::problem::{Dimensions, Problem};
 /// assert!(run.is_over());
 /// # Ok::<(), laau_core::Error>(())
 /// ```
+///
+/// Where the usage of a step is known only later, [`Step::hold`] pays what was planned, and [`EpisodeRun::settle`] or
+/// [`EpisodeRun::release`] returns the rest, in any order and however many steps later: every step is decided with what is
+/// really left by then. Where the number of steps is only an estimate, [`EpisodeRun::skip`] returns the reserve of steps that
+/// pass unused, and [`EpisodeRun::grant`] serves those beyond it.
+///
+/// A run is rebuilt by the calls that succeeded, in their order: the same contexts, actions and settlements give the same
+/// holds, and the same budgets to the last bit.
+///
+/// ```
+/// use laau_core::{EpisodeRun, problems::WeightedFairness};
+///
+/// let problem = WeightedFairness::paper();
+/// let mut run = EpisodeRun::new(&problem, 3, &[10.0])?;
+/// let first = run.reveal(&[0.3])?.hold(&[6.0])?;
+/// let second = run.reveal(&[0.8])?.hold(&[3.0])?;
+/// run.settle(first, &[2.5])?; // less was used than planned
+/// let step = run.reveal(&[0.5])?;
+/// assert_eq!(step.observation().available, [4.5]);
+/// step.pay(&[4.0])?;
+/// run.release(second)?; // what was planned did not happen
+/// assert_eq!(run.remaining(), [3.5]);
+/// # Ok::<(), laau_core::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct EpisodeRun<'a> {
     problem: &'a dyn Problem,
@@ -35,7 +60,9 @@ pub struct EpisodeRun<'a> {
     step: usize,
     least: Vec<f64>,
     available: Vec<f64>,
-    usage: Vec<f64>,
+    usage: Box<[f64]>,
+    /// The usage of an action that is not yet paid.
+    planned: Box<[f64]>,
 }
 
 impl<'a> EpisodeRun<'a> {
@@ -78,7 +105,8 @@ impl<'a> EpisodeRun<'a> {
             step: 0,
             least,
             available: vec![0.0; m],
-            usage: vec![0.0; m],
+            usage: vec![0.0; m].into(),
+            planned: vec![0.0; m].into(),
         })
     }
 
@@ -88,19 +116,35 @@ impl<'a> EpisodeRun<'a> {
         self.step
     }
 
+    /// The number of steps, those that were skipped not counted.
+    ///
+    /// ```
+    /// use laau_core::{EpisodeRun, problems::WeightedFairness};
+    ///
+    /// let problem = WeightedFairness::paper();
+    /// let mut run = EpisodeRun::new(&problem, 5, &[10.0])?;
+    /// run.skip(2)?;
+    /// assert_eq!(run.horizon(), 3);
+    /// # Ok::<(), laau_core::Error>(())
+    /// ```
+    #[must_use]
+    pub fn horizon(&self) -> usize {
+        self.horizon
+    }
+
     /// Whether all steps have been taken.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.step == self.horizon
     }
 
-    /// What remains of each budget, rounded down.
+    /// What remains of each budget, rounded down; what is held does not remain.
     #[must_use]
     pub fn remaining(&self) -> &[f64] {
         self.ledger.remaining()
     }
 
-    /// What the step that was paid last used of each budget.
+    /// What the step that was paid or held last used of each budget.
     #[must_use]
     pub fn usage(&self) -> &[f64] {
         &self.usage
@@ -111,9 +155,7 @@ impl<'a> EpisodeRun<'a> {
     /// # Errors
     /// As there.
     pub fn check(&self, context: &[f64]) -> Result<(), Error> {
-        expect_length("context", context, self.context_len)?;
-        expect_finite("context", context)?;
-        self.problem.check_context(context)?;
+        self.check_values(context)?;
         if self.is_over() {
             return Err(Error::EpisodeOver {
                 horizon: self.horizon,
@@ -134,6 +176,137 @@ impl<'a> EpisodeRun<'a> {
         self.ledger
             .available(&self.least, self.horizon - self.step - 1, &mut self.available);
         Ok(Step { run: self })
+    }
+
+    /// Lets steps pass that nobody used: the episode is so many steps shorter, and their reserve is available to those
+    /// to come.
+    ///
+    /// A step without a context cannot be shown to a policy. It observes the same step as before, of a smaller horizon.
+    ///
+    /// ```
+    /// use laau_core::{EpisodeRun, problems::WeightedFairness};
+    ///
+    /// let problem = WeightedFairness::paper();
+    /// let mut run = EpisodeRun::new(&problem, 5, &[10.0])?;
+    /// assert_eq!(run.reveal(&[0.3])?.observation().available, [6.0]); // each of the others needs at least 1
+    /// run.skip(3)?;
+    /// let step = run.reveal(&[0.3])?;
+    /// assert_eq!(step.observation().available, [9.0]);
+    /// assert_eq!((step.observation().step, step.observation().horizon), (0, 2));
+    /// # Ok::<(), laau_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::EpisodeOver`] when fewer steps are left: nothing has then changed.
+    pub fn skip(&mut self, steps: usize) -> Result<(), Error> {
+        if steps > self.horizon - self.step {
+            return Err(Error::EpisodeOver {
+                horizon: self.horizon,
+            });
+        }
+        self.horizon -= steps;
+        Ok(())
+    }
+
+    /// Holds the lower corner of the box in a context that comes after the last step, while the budgets last.
+    ///
+    /// No policy decides it and no step is counted: nothing was set aside for it, so that it gets the least there is. What
+    /// it holds is [`EpisodeRun::usage`].
+    ///
+    /// ```
+    /// use laau_core::{EpisodeRun, Error, problems::WeightedFairness};
+    ///
+    /// let problem = WeightedFairness::paper(); // a step uses at least 1
+    /// let mut run = EpisodeRun::new(&problem, 1, &[10.0])?;
+    /// let hold = run.reveal(&[0.3])?.hold(&[8.5])?;
+    /// run.grant(&[0.4])?;
+    /// assert!(matches!(run.grant(&[0.4]), Err(Error::Overspend { available: 0.5, .. })));
+    /// run.settle(hold, &[6.0])?;
+    /// run.grant(&[0.4])?;
+    /// assert_eq!(run.remaining(), [2.0]);
+    /// # Ok::<(), laau_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::EpisodeOpen`] while steps are left; [`Error::Overspend`] when the budgets do not cover it; for a context that is
+    /// refused as [`EpisodeRun::reveal`]. Nothing has then changed.
+    pub fn grant(&mut self, context: &[f64]) -> Result<HoldId, Error> {
+        self.check_values(context)?;
+        if !self.is_over() {
+            return Err(Error::EpisodeOpen {
+                steps_left: self.horizon - self.step,
+            });
+        }
+        self.problem
+            .usage(self.problem.lower(), context, &mut self.planned);
+        let hold = self.ledger.hold(&self.planned)?;
+        std::mem::swap(&mut self.usage, &mut self.planned);
+        Ok(hold)
+    }
+
+    /// Settles a hold of this episode by the usage that really happened: the exact difference returns to the budgets.
+    ///
+    /// It may come after later steps were decided, and after the last.
+    ///
+    /// ```
+    /// use laau_core::{EpisodeRun, problems::WeightedFairness};
+    ///
+    /// let problem = WeightedFairness::paper();
+    /// let mut run = EpisodeRun::new(&problem, 1, &[10.0])?;
+    /// let hold = run.reveal(&[0.3])?.hold(&[7.0])?;
+    /// run.settle(hold, &[0.5])?; // it may be less than the least that was planned
+    /// assert_eq!(run.remaining(), [9.5]);
+    /// assert!(run.settle(hold, &[0.5]).is_err()); // once
+    /// # Ok::<(), laau_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Ledger::settle`]: nothing has then changed.
+    pub fn settle(&mut self, hold: HoldId, usage: &[f64]) -> Result<(), Error> {
+        self.ledger.settle(hold, usage)
+    }
+
+    /// Returns a whole hold of this episode to the budgets. The step stays taken.
+    ///
+    /// ```
+    /// use laau_core::{EpisodeRun, problems::WeightedFairness};
+    ///
+    /// let problem = WeightedFairness::paper();
+    /// let mut run = EpisodeRun::new(&problem, 2, &[10.0])?;
+    /// let hold = run.reveal(&[0.3])?.hold(&[7.0])?;
+    /// run.release(hold)?;
+    /// assert_eq!((run.step(), run.remaining()), (1, &[10.0][..]));
+    /// # Ok::<(), laau_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Ledger::release`]: nothing has then changed.
+    pub fn release(&mut self, hold: HoldId) -> Result<(), Error> {
+        self.ledger.release(hold)
+    }
+
+    /// The books of this episode: what remains, and the open holds.
+    ///
+    /// ```
+    /// use laau_core::{EpisodeRun, problems::WeightedFairness};
+    ///
+    /// let problem = WeightedFairness::paper();
+    /// let mut run = EpisodeRun::new(&problem, 2, &[10.0])?;
+    /// let hold = run.reveal(&[0.3])?.hold(&[7.0])?;
+    /// assert_eq!(run.ledger().held(hold)?, [7.0]);
+    /// assert_eq!(run.ledger().holds().count(), 1);
+    /// # Ok::<(), laau_core::Error>(())
+    /// ```
+    #[must_use]
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// Checks a context, whatever the step.
+    fn check_values(&self, context: &[f64]) -> Result<(), Error> {
+        expect_length("context", context, self.context_len)?;
+        expect_finite("context", context)?;
+        self.problem.check_context(context)
     }
 }
 
@@ -170,6 +343,32 @@ impl<'r, 'a> Step<'r, 'a> {
             Err(error) => Err(Refused { step: self, error }),
         }
     }
+
+    /// Pays an action, all or nothing, whose usage may turn out to be less; gives the hold, to be settled or released.
+    ///
+    /// What is held is [`EpisodeRun::usage`]. Until it is settled it counts as spent.
+    ///
+    /// ```
+    /// use laau_core::{EpisodeRun, problems::WeightedFairness};
+    ///
+    /// let problem = WeightedFairness::paper();
+    /// let mut run = EpisodeRun::new(&problem, 2, &[10.0])?;
+    /// let refused = run.reveal(&[0.3])?.hold(&[9.5]).unwrap_err(); // the reserve of the second step is not available
+    /// let hold = refused.step.hold(&[9.0])?;
+    /// assert_eq!((run.usage(), run.remaining()), (&[9.0][..], &[1.0][..]));
+    /// run.settle(hold, &[4.0])?;
+    /// assert_eq!(run.reveal(&[0.8])?.observation().available, [6.0]);
+    /// # Ok::<(), laau_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Step::pay`].
+    pub fn hold(self, action: &[f64]) -> Result<HoldId, Refused<'r, 'a>> {
+        match self.run.hold(action) {
+            Ok(hold) => Ok(hold),
+            Err(error) => Err(Refused { step: self, error }),
+        }
+    }
 }
 
 /// A payment that was refused: why, and the step, still unpaid.
@@ -194,6 +393,28 @@ impl From<Refused<'_, '_>> for Error {
 
 impl EpisodeRun<'_> {
     fn pay(&mut self, action: &[f64]) -> Result<(), Error> {
+        self.plan(action)?;
+        self.ledger.spend(&self.planned)?;
+        self.advance();
+        Ok(())
+    }
+
+    fn hold(&mut self, action: &[f64]) -> Result<HoldId, Error> {
+        self.plan(action)?;
+        let hold = self.ledger.hold(&self.planned)?;
+        self.advance();
+        Ok(hold)
+    }
+
+    /// Takes the step whose plan has been paid.
+    fn advance(&mut self) {
+        std::mem::swap(&mut self.usage, &mut self.planned);
+        self.step += 1;
+    }
+
+    /// Plans the usage of an action and checks that this step may have it.
+    #[inline]
+    fn plan(&mut self, action: &[f64]) -> Result<(), Error> {
         let (lower, upper) = (self.problem.lower(), self.problem.upper());
         expect_length("action", action, lower.len())?;
         expect_finite("action", action)?;
@@ -208,8 +429,8 @@ impl EpisodeRun<'_> {
             }
         }
         let context = &self.contexts[self.step * self.context_len..];
-        self.problem.usage(action, context, &mut self.usage);
-        for (budget, (&asked, &available)) in self.usage.iter().zip(&self.available).enumerate() {
+        self.problem.usage(action, context, &mut self.planned);
+        for (budget, (&asked, &available)) in self.planned.iter().zip(&self.available).enumerate() {
             if asked > available {
                 return Err(Error::Overspend {
                     budget,
@@ -218,8 +439,6 @@ impl EpisodeRun<'_> {
                 });
             }
         }
-        self.ledger.spend(&self.usage)?;
-        self.step += 1;
         Ok(())
     }
 }

@@ -82,6 +82,28 @@ pub enum Error {
         /// What is available, rounded down.
         available: f64,
     },
+    /// A settlement of more than was held.
+    #[error("budget {budget}: {asked} settled, {held} held")]
+    AboveHold {
+        /// Which budget.
+        budget: usize,
+        /// The usage that was to be settled.
+        asked: f64,
+        /// What the hold has of it.
+        held: f64,
+    },
+    /// A hold that was never made.
+    #[error("no hold {hold} was made")]
+    UnknownHold {
+        /// The hold that was asked for.
+        hold: crate::HoldId,
+    },
+    /// A hold that was settled or released before.
+    #[error("hold {hold} is closed: it was settled or released before")]
+    HoldClosed {
+        /// The hold that was asked for.
+        hold: crate::HoldId,
+    },
     /// An action outside the problem's box.
     #[error("action[{index}] is {value}, outside its box [{lower}, {upper}]")]
     OutsideBox {
@@ -173,6 +195,12 @@ pub enum Error {
     EpisodeOver {
         /// The horizon.
         horizon: usize,
+    },
+    /// What is granted only past the last step, asked for before.
+    #[error("the episode is not over: {steps_left} steps are still to be decided")]
+    EpisodeOpen {
+        /// The steps that are left.
+        steps_left: usize,
     },
     /// What is wrong with one step.
     #[error("step {step}: {reason}")]

@@ -90,8 +90,8 @@ pub(crate) fn compose(mantissa: u64, unit: u32) -> f64 {
 ///
 /// Floats lie below 2^1024, so that they need 2,098 bits, and products with a 64-bit count 2,162. Both fit in 34 limbs of
 /// 64 bits: the size is fixed, whatever is added or taken away and however often. A subtraction touches the three
-/// limbs of what is subtracted and those that a borrow runs through.
-#[derive(Debug, Clone)]
+/// limbs of what is subtracted and those that a borrow runs through; an addition likewise.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Exact {
     /// The least significant first.
     limbs: [u64; Self::LIMBS],
@@ -119,6 +119,26 @@ impl Exact {
     pub(crate) fn subtract(&mut self, product: Product) {
         let borrow = self.wrapping_subtract(product);
         debug_assert!(!borrow, "more was taken away than there is");
+        self.lower_top();
+    }
+
+    /// Adds a product; the sum must stay below 2^1102, which every part of a budget does.
+    pub(crate) fn add(&mut self, product: Product) {
+        let (parts, first) = product.limbs();
+        let mut carry = false;
+        for (limb, part) in self.limbs[first..].iter_mut().zip(parts) {
+            let (sum, over) = limb.overflowing_add(part);
+            let (sum, over_carry) = sum.overflowing_add(u64::from(carry));
+            *limb = sum;
+            carry = over || over_carry;
+        }
+        let mut end = first + parts.len();
+        while carry && end < Self::LIMBS {
+            (self.limbs[end], carry) = self.limbs[end].overflowing_add(1);
+            end += 1;
+        }
+        debug_assert!(!carry, "more was added than fits");
+        self.top = self.top.max(end - 1);
         self.lower_top();
     }
 
@@ -265,6 +285,31 @@ mod tests {
                 "{count} × {value:e}"
             );
         }
+    }
+
+    #[test]
+    fn what_is_taken_away_and_added_again_leaves_the_same_limbs() {
+        for value in [1.0, 0.1, 2f64.powi(64), 2f64.powi(1000), f64::MAX, TINY, 0.0] {
+            let whole = Exact::new(value);
+            for part in [
+                value,
+                value * 0.5,
+                value / 3.0,
+                TINY.min(value),
+                value.next_down().max(0.0),
+            ] {
+                let mut number = whole.clone();
+                number.subtract(Product::new(part, 1));
+                number.add(Product::new(part, 1));
+                assert_eq!(number, whole, "{value:e} less {part:e}");
+            }
+        }
+        // A carry that runs through every limb in between.
+        let mut number = Exact::new(2f64.powi(1000));
+        number.subtract(Product::new(TINY, 1));
+        assert_eq!(number.floor(), 2f64.powi(1000).next_down());
+        number.add(Product::new(TINY, 1));
+        assert_eq!(number, Exact::new(2f64.powi(1000)));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, expect_finite, expect_length};
 use crate::exact::{Exact, Product};
+use crate::hold::{HoldId, Holds};
 
 /// Pays usage out of budgets, exactly.
 ///
@@ -22,10 +23,19 @@ use crate::exact::{Exact, Product};
 /// assert!(ledger.spend(&[0.1]).is_err());
 /// # Ok::<(), laau_core::Error>(())
 /// ```
-#[derive(Debug, Clone)]
+///
+/// A usage that is known only afterwards is *held* first and settled later: [`Ledger::hold`] pays the most that it can be,
+/// [`Ledger::settle`] returns what it was less, once. A hold that nobody settles stays spent. So the guarantee is the same
+/// with holds: what is spent, settled and still held never exceeds the budget.
+///
+/// A ledger is its budgets and what was done with them: the same calls in the same order give an equal ledger, bit for
+/// bit, and calls that were refused need not be among them.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Ledger {
     accounts: Vec<Exact>,
     remaining: Vec<f64>,
+    /// None before the first hold: an episode without any pays nothing for them.
+    holds: Option<Box<Holds>>,
 }
 
 impl Ledger {
@@ -45,6 +55,7 @@ impl Ledger {
         Ok(Self {
             accounts: budgets.iter().map(|&b| Exact::new(b)).collect(),
             remaining: budgets.to_vec(),
+            holds: None,
         })
     }
 
@@ -82,26 +93,9 @@ impl Ledger {
     pub fn spend(&mut self, usage: &[f64]) -> Result<(), Error> {
         expect_length("usage", usage, self.remaining.len())?;
         for (budget, (&asked, &available)) in usage.iter().zip(&self.remaining).enumerate() {
-            if asked > available && asked.is_finite() {
-                return Err(Error::Overspend {
-                    budget,
-                    asked,
-                    available,
-                });
-            }
-            if !asked.is_finite() {
-                return Err(Error::NotFinite {
-                    what: "usage",
-                    index: budget,
-                    value: asked,
-                });
-            }
-            if asked < 0.0 {
-                return Err(Error::Negative {
-                    what: "usage",
-                    index: budget,
-                    value: asked,
-                });
+            // False for NaN; and what is at most available is finite.
+            if !(0.0..=available).contains(&asked) {
+                return Err(refusal(budget, asked, available));
             }
         }
         for ((account, remaining), &paid) in self.accounts.iter_mut().zip(&mut self.remaining).zip(usage) {
@@ -109,6 +103,145 @@ impl Ledger {
             *remaining = account.floor();
         }
         Ok(())
+    }
+
+    /// Pays a usage that may turn out to be less, all of it or, with an error, nothing.
+    ///
+    /// Until it is settled or released, a hold counts as spent; there is no expiry, since one that comes before the usage
+    /// is known would let the budget be spent twice.
+    ///
+    /// ```
+    /// use laau_core::Ledger;
+    ///
+    /// let mut ledger = Ledger::new(&[10.0])?;
+    /// let hold = ledger.hold(&[8.0])?;
+    /// assert_eq!((ledger.remaining(), ledger.held(hold)?), (&[2.0][..], &[8.0][..]));
+    /// assert!(ledger.spend(&[3.0]).is_err());
+    /// ledger.settle(hold, &[5.0])?;
+    /// ledger.spend(&[3.0])?;
+    /// # Ok::<(), laau_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Ledger::spend`].
+    pub fn hold(&mut self, usage: &[f64]) -> Result<HoldId, Error> {
+        self.spend(usage)?;
+        Ok(self.holds.get_or_insert_default().open(usage))
+    }
+
+    /// Settles a hold by the usage that really happened, at most what was held: the exact difference returns to the
+    /// budgets. Holds may be settled in any order.
+    ///
+    /// ```
+    /// use laau_core::{Error, Ledger};
+    ///
+    /// let mut ledger = Ledger::new(&[1.0])?;
+    /// let hold = ledger.hold(&[0.5])?;
+    /// assert!(ledger.settle(hold, &[0.6]).is_err());
+    /// ledger.settle(hold, &[0.25])?;
+    /// assert_eq!(ledger.remaining(), [0.75]);
+    /// assert_eq!(ledger.settle(hold, &[0.25]), Err(Error::HoldClosed { hold }));
+    /// # Ok::<(), laau_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::UnknownHold`] or [`Error::HoldClosed`] when there is nothing to settle; [`Error::AboveHold`] when more was
+    /// used than held; [`Error::WrongLength`], [`Error::NotFinite`] or [`Error::Negative`] when it is no usage. Nothing has
+    /// then changed, and an open hold stays open.
+    pub fn settle(&mut self, hold: HoldId, usage: &[f64]) -> Result<(), Error> {
+        let holds = self.holds.as_mut().ok_or(Error::UnknownHold { hold })?;
+        holds.check(hold, usage)?;
+        let held = holds.close(hold)?;
+        for (account, (&held, &used)) in self.accounts.iter_mut().zip(held.iter().zip(usage)) {
+            // First back, then off again: the sum in between is at most the budget, and nothing is rounded.
+            account.add(Product::new(held, 1));
+            account.subtract(Product::new(used, 1));
+        }
+        self.round_down();
+        Ok(())
+    }
+
+    /// Returns a whole hold to the budgets: nothing was used.
+    ///
+    /// ```
+    /// use laau_core::Ledger;
+    ///
+    /// let mut ledger = Ledger::new(&[0.3])?;
+    /// let hold = ledger.hold(&[0.1])?;
+    /// ledger.release(hold)?;
+    /// assert_eq!(ledger.remaining(), [0.3]); // to the last bit
+    /// assert!(ledger.release(hold).is_err());
+    /// # Ok::<(), laau_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::UnknownHold`] or [`Error::HoldClosed`] when there is nothing to release: nothing has then changed.
+    pub fn release(&mut self, hold: HoldId) -> Result<(), Error> {
+        let holds = self.holds.as_mut().ok_or(Error::UnknownHold { hold })?;
+        let held = holds.close(hold)?;
+        for (account, &held) in self.accounts.iter_mut().zip(&held) {
+            account.add(Product::new(held, 1));
+        }
+        self.round_down();
+        Ok(())
+    }
+
+    /// What an open hold has of each budget: the most that it can be settled by.
+    ///
+    /// ```
+    /// use laau_core::Ledger;
+    ///
+    /// let mut ledger = Ledger::new(&[10.0])?;
+    /// let hold = ledger.hold(&[8.0])?;
+    /// assert_eq!(ledger.held(hold)?, [8.0]);
+    /// ledger.release(hold)?;
+    /// assert!(ledger.held(hold).is_err());
+    /// # Ok::<(), laau_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::UnknownHold`] or [`Error::HoldClosed`].
+    pub fn held(&self, hold: HoldId) -> Result<&[f64], Error> {
+        let holds = self.holds.as_ref().ok_or(Error::UnknownHold { hold })?;
+        holds.get(hold)
+    }
+
+    /// The open holds and what each has, in the order in which they were made.
+    ///
+    /// ```
+    /// use laau_core::Ledger;
+    ///
+    /// let mut ledger = Ledger::new(&[10.0])?;
+    /// let (first, second) = (ledger.hold(&[2.0])?, ledger.hold(&[3.0])?);
+    /// ledger.settle(first, &[2.0])?;
+    /// assert!(ledger.holds().eq([(second, &[3.0][..])]));
+    /// # Ok::<(), laau_core::Error>(())
+    /// ```
+    pub fn holds(&self) -> impl Iterator<Item = (HoldId, &[f64])> {
+        self.holds.iter().flat_map(|holds| holds.iter())
+    }
+
+    fn round_down(&mut self) {
+        for (remaining, account) in self.remaining.iter_mut().zip(&self.accounts) {
+            *remaining = account.floor();
+        }
+    }
+}
+
+/// Why a usage is not paid.
+#[cold]
+fn refusal(budget: usize, asked: f64, available: f64) -> Error {
+    let (what, index, value) = ("usage", budget, asked);
+    if !asked.is_finite() {
+        Error::NotFinite { what, index, value }
+    } else if asked < 0.0 {
+        Error::Negative { what, index, value }
+    } else {
+        Error::Overspend {
+            budget,
+            asked,
+            available,
+        }
     }
 }
 
@@ -152,5 +285,101 @@ mod tests {
         let mut available = [0.0];
         ledger.available(&[0.5], 4, &mut available);
         assert_eq!(available, [1.0_f64.next_down()]);
+    }
+
+    #[test]
+    fn a_refused_settlement_changes_nothing() {
+        let mut ledger = Ledger::new(&[1.0, 2.0]).unwrap();
+        let hold = ledger.hold(&[0.5, 1.5]).unwrap();
+        let settled = ledger.hold(&[0.1, 0.1]).unwrap();
+        ledger.settle(settled, &[0.1, 0.0]).unwrap();
+        let released = ledger.hold(&[0.1, 0.1]).unwrap();
+        ledger.release(released).unwrap();
+        let before = ledger.clone();
+        let what = "the settlement";
+        let is_refused = |ledger: &mut Ledger, hold, usage: &[f64], expected: &Error| {
+            assert_eq!(ledger.settle(hold, usage).as_ref(), Err(expected));
+            assert_eq!(*ledger, before);
+        };
+        for (bad, expected) in [
+            (
+                1.5_f64.next_up(),
+                Error::AboveHold {
+                    budget: 1,
+                    asked: 1.5_f64.next_up(),
+                    held: 1.5,
+                },
+            ),
+            (
+                f64::INFINITY,
+                Error::NotFinite {
+                    what,
+                    index: 1,
+                    value: f64::INFINITY,
+                },
+            ),
+            (
+                -0.1,
+                Error::Negative {
+                    what,
+                    index: 1,
+                    value: -0.1,
+                },
+            ),
+            (
+                -f64::from_bits(1),
+                Error::Negative {
+                    what,
+                    index: 1,
+                    value: -f64::from_bits(1),
+                },
+            ),
+        ] {
+            is_refused(&mut ledger, hold, &[0.25, bad], &expected);
+        }
+        let nan = ledger.settle(hold, &[0.25, f64::NAN]);
+        assert!(matches!(nan, Err(Error::NotFinite { index: 1, value, .. }) if value.is_nan()));
+        assert_eq!(ledger, before);
+        for usage in [&[][..], &[0.1], &[0.1, 0.1, 0.1]] {
+            let found = usage.len();
+            is_refused(
+                &mut ledger,
+                hold,
+                usage,
+                &Error::WrongLength {
+                    what,
+                    expected: 2,
+                    found,
+                },
+            );
+        }
+        for hold in [settled, released] {
+            is_refused(&mut ledger, hold, &[0.0, 0.0], &Error::HoldClosed { hold });
+            assert_eq!(ledger.release(hold), Err(Error::HoldClosed { hold }));
+            assert_eq!(ledger.held(hold), Err(Error::HoldClosed { hold }));
+        }
+        for hold in [HoldId::new(3), HoldId::new(u64::MAX)] {
+            is_refused(&mut ledger, hold, &[0.0, 0.0], &Error::UnknownHold { hold });
+            assert_eq!(ledger.release(hold), Err(Error::UnknownHold { hold }));
+            assert_eq!(ledger.held(hold), Err(Error::UnknownHold { hold }));
+        }
+        // A refused hold takes no number.
+        assert!(ledger.hold(&[0.5, 2.0]).is_err() && ledger.hold(&[f64::NAN, 0.0]).is_err());
+        assert_eq!(ledger, before);
+        assert_eq!(ledger.hold(&[0.1, 0.1]), Ok(HoldId::new(3)));
+    }
+
+    #[test]
+    fn what_was_held_comes_back_to_the_last_bit_in_any_order() {
+        let tiny = f64::from_bits(1);
+        let budgets = [1e300, 0.3];
+        let mut ledger = Ledger::new(&budgets).unwrap();
+        let holds = [[tiny, 0.1], [1e299, 0.1], [1.0, tiny]].map(|usage| ledger.hold(&usage).unwrap());
+        for hold in [holds[1], holds[0], holds[2]] {
+            ledger.release(hold).unwrap();
+        }
+        assert_eq!(ledger.remaining(), budgets);
+        ledger.spend(&budgets).unwrap();
+        assert_eq!(ledger.remaining(), [0.0, 0.0]);
     }
 }

@@ -14,6 +14,7 @@ mod exact;
 mod fit;
 mod guard;
 mod hindsight;
+mod hold;
 mod ledger;
 mod nearest;
 pub mod numerics;
@@ -47,6 +48,7 @@ pub use guard::{
     ShadowStep,
 };
 pub use hindsight::{Hindsight, Replay};
+pub use hold::HoldId;
 pub use ledger::Ledger;
 pub use nearest::Nearest;
 pub use policy::{Agent, GradientCounts, Observation, Policy};

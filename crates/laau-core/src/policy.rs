@@ -11,7 +11,7 @@ use crate::solver::Exactness;
 pub struct Observation<'a> {
     /// The current step, from 0.
     pub step: usize,
-    /// The number of steps of the episode.
+    /// The number of steps of the episode: fewer than at an earlier step if some have passed unused since.
     pub horizon: usize,
     /// The contexts of the steps up to and including this one, one after the other.
     pub contexts: &'a [f64],
@@ -19,7 +19,7 @@ pub struct Observation<'a> {
     pub context_len: usize,
     /// The budgets at the start of the episode.
     pub budgets: &'a [f64],
-    /// What remains of them, rounded down.
+    /// What remains of them, rounded down: more than at an earlier step if holds were settled or released since.
     pub remaining: &'a [f64],
     /// What this step may use: the remaining budgets less the reserve of the steps to come, rounded down.
     pub available: &'a [f64],

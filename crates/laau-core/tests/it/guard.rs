@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use laau_core::problems::{LogUtility, Trading, WeightedFairness};
 use laau_core::{
-    Agent, Certificate, Episodes, Error, Form, Guarded, Observation, Policy, Problem, Projection, Rollout,
-    rollout_all,
+    Agent, Certificate, EpisodeRun, Episodes, Error, Form, Guarded, Observation, Policy, Problem, Projection,
+    Rollout, rollout_all,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -232,4 +232,62 @@ fn a_level_that_is_no_share_is_refused() {
         );
         assert!(guarded.is_err_and(|error| error.to_string().contains("between 0 and 1")));
     }
+}
+
+/// The promise is against the incumbent with every hold spent: what comes back and what passes unused is on top.
+#[test]
+fn settled_holds_and_skipped_steps_do_not_break_the_promise() {
+    let mut rng = ChaCha8Rng::seed_from_u64(11);
+    let mut acted = 0;
+    for problem in problems() {
+        let set = episodes(&*problem, 60);
+        for (advice, raw) in [
+            (everything as Decide, true),
+            (eager, false),
+            (nothing, true),
+            (fails, false),
+        ] {
+            let policy = |decide, raw| {
+                let problem = Arc::clone(&problem);
+                Arc::new(Policies { problem, decide, raw })
+            };
+            let beside = policy(steady, false);
+            let guarded = Guarded::new("guarded", policy(advice, raw), beside, Arc::clone(&problem), 0.9);
+            let guarded = guarded.expect("valid");
+            for episode in (0..set.len()).map(|index| set.get(index)) {
+                let mut run =
+                    EpisodeRun::new(&*problem, episode.horizon(), episode.budgets()).expect("valid");
+                let (mut agent, mut open) = (guarded.begin(), Vec::new());
+                let mut action = problem.lower().to_vec();
+                let mut gain = 0.0;
+                while !run.is_over() {
+                    let context = episode.context(run.step());
+                    let step = run.reveal(context).expect("a valid context");
+                    agent
+                        .decide(&step.observation(), &mut action)
+                        .expect("a decision");
+                    gain += problem.cost(problem.lower(), context) - problem.cost(&action, context);
+                    open.push(step.hold(&action).expect("a guarded action can be paid"));
+                    if rng.random_bool(0.5) {
+                        let hold = open.swap_remove(rng.random_range(0..open.len()));
+                        let held = run.ledger().held(hold).expect("an open hold");
+                        let used: Vec<_> = held
+                            .iter()
+                            .map(|held| held * rng.random_range(0.0..1.0))
+                            .collect();
+                        run.settle(hold, &used).expect("at most what was held");
+                    }
+                    if rng.random_bool(0.1) && !run.is_over() {
+                        run.skip(1).expect("a step that is left");
+                    }
+                }
+                let kept = agent.certificate().expect("a guard has one");
+                assert!(kept.margin >= -kept.allowance, "{kept:?}");
+                assert_eq!(kept.incumbent_failures, 0);
+                assert!((kept.gain - gain).abs() <= 1e-9 * gain.abs().max(1.0));
+                acted += kept.acted;
+            }
+        }
+    }
+    assert!(acted > 100, "the guard acted {acted} times only");
 }

@@ -9,7 +9,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 /// The exact value of a float in units of 2^-1074.
-fn exact(value: f64) -> BigInt {
+pub(crate) fn exact(value: f64) -> BigInt {
     let bits = value.to_bits();
     let exponent = (bits >> 52) & 0x7ff;
     let fraction = bits & ((1 << 52) - 1);
@@ -185,7 +185,7 @@ fn assert_available(budget: f64, spent: f64, least: f64, steps: usize) {
 }
 
 /// Whether a float, which may be infinite, is at most an exact number.
-fn at_most(value: f64, number: &BigInt) -> bool {
+pub(crate) fn at_most(value: f64, number: &BigInt) -> bool {
     if value.is_infinite() {
         value < 0.0
     } else {

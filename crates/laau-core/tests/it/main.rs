@@ -2,6 +2,7 @@
 
 mod autodiff;
 mod guard;
+mod holds;
 mod ledger;
 mod problems;
 mod rollout;
