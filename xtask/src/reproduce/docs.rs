@@ -42,14 +42,19 @@ const PAGES: &[(&str, &str)] = &[
 ];
 
 /// Writes `docs/reproduction.md`, the figures of documents, and the tables of the README, of `docs/guard.md` and of the pages of
-/// problems.
+/// problems; from a run without a trace, the pages of problems alone.
 pub(crate) fn run(folder: &Path, root: &Path) -> anyhow::Result<()> {
     let manifest =
         Manifest::load(folder).with_context(|| format!("{} holds no reproduction", folder.display()))?;
     ensure!(
-        !manifest.quick && manifest.trace.is_some(),
-        "documents are written from a full run with a trace: cargo xtask reproduce --trace FILE"
+        !manifest.quick,
+        "documents are written from a full run: cargo xtask reproduce --trace FILE"
     );
+    pages_of_problems(folder, root)?;
+    if manifest.trace.is_none() {
+        println!("a run without --trace: only the pages of problems were written");
+        return Ok(());
+    }
     let text = |name: &str| {
         let path = folder.join(name);
         std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
@@ -80,6 +85,16 @@ pub(crate) fn run(folder: &Path, root: &Path) -> anyhow::Result<()> {
     readme = spliced(&readme, "claims", &text("claims.md")?)?;
     readme = spliced(&readme, "run", &run_sentence(&manifest, &policies))?;
     write(&place, readme.as_bytes())?;
+    let place = root.join("docs/guard.md");
+    let page = std::fs::read_to_string(&place).context("cannot read docs/guard.md")?;
+    write(
+        &place,
+        spliced(&page, "guard", &guard_table(&read(folder)?))?.as_bytes(),
+    )
+}
+
+/// Writes the tables of the pages of problems.
+fn pages_of_problems(folder: &Path, root: &Path) -> anyhow::Result<()> {
     let problems = Problems::read(folder)?;
     for (problem, place) in PAGES {
         let place = root.join(place);
@@ -90,12 +105,7 @@ pub(crate) fn run(folder: &Path, root: &Path) -> anyhow::Result<()> {
             spliced(&page, problem, &problems.page_table(problem))?.as_bytes(),
         )?;
     }
-    let place = root.join("docs/guard.md");
-    let page = std::fs::read_to_string(&place).context("cannot read docs/guard.md")?;
-    write(
-        &place,
-        spliced(&page, "guard", &guard_table(&read(folder)?))?.as_bytes(),
-    )
+    Ok(())
 }
 
 /// What the README says of the run itself.
