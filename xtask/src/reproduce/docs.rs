@@ -13,15 +13,10 @@ use crate::figures::tables::{Spread, distinct, read};
 /// Between these lines of the README stand the tables of a source.
 const SOURCES: [&str; 2] = ["synthetic", "trace"];
 
-/// Figures that documents show.
+/// Figures that documents show, beside the episodes of the pages of problems.
 const FIGURES: &[&str] = &[
     "architecture.png",
     "architecture.svg",
-    "episode_llm-tokens.png",
-    "episode_power.png",
-    "episode_trading.png",
-    "episode_vm-allocation.png",
-    "episode_wireless.png",
     "fraction_by_horizon_synthetic-consecutive.png",
     "fraction_by_horizon_synthetic-interleaved.png",
     "guard_synthetic-consecutive.png",
@@ -72,9 +67,7 @@ pub(crate) fn run(folder: &Path, root: &Path) -> anyhow::Result<()> {
     );
     write(&root.join("docs/reproduction.md"), page.as_bytes())?;
     for name in FIGURES {
-        let bytes = std::fs::read(folder.join("figures").join(name))
-            .with_context(|| format!("the reproduction has no figure {name}"))?;
-        write(&root.join("docs/figures").join(name), &bytes)?;
+        copy_figure(name, folder, root)?;
     }
     let policies: Vec<PolicyRow> = read(folder)?;
     let place = root.join("README.md");
@@ -93,10 +86,17 @@ pub(crate) fn run(folder: &Path, root: &Path) -> anyhow::Result<()> {
     )
 }
 
-/// Writes the tables of the pages of problems.
+fn copy_figure(name: &str, folder: &Path, root: &Path) -> anyhow::Result<()> {
+    let bytes = std::fs::read(folder.join("figures").join(name))
+        .with_context(|| format!("the reproduction has no figure {name}"))?;
+    write(&root.join("docs/figures").join(name), &bytes)
+}
+
+/// Writes the tables of the pages of problems, and the episodes that they show.
 fn pages_of_problems(folder: &Path, root: &Path) -> anyhow::Result<()> {
     let problems = Problems::read(folder)?;
     for (problem, place) in PAGES {
+        copy_figure(&format!("episode_{problem}.png"), folder, root)?;
         let place = root.join(place);
         let page =
             std::fs::read_to_string(&place).with_context(|| format!("cannot read {}", place.display()))?;
