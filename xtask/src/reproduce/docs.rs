@@ -45,7 +45,7 @@ pub(crate) fn run(folder: &Path, root: &Path) -> anyhow::Result<()> {
         !manifest.quick,
         "documents are written from a full run: cargo xtask reproduce --trace FILE"
     );
-    pages_of_problems(folder, root)?;
+    pages_of_problems(&manifest, folder, root)?;
     if manifest.trace.is_none() {
         println!("a run without --trace: only the pages of problems were written");
         return Ok(());
@@ -93,8 +93,9 @@ fn copy_figure(name: &str, folder: &Path, root: &Path) -> anyhow::Result<()> {
 }
 
 /// Writes the tables of the pages of problems, and the episodes that they show.
-fn pages_of_problems(folder: &Path, root: &Path) -> anyhow::Result<()> {
+fn pages_of_problems(manifest: &Manifest, folder: &Path, root: &Path) -> anyhow::Result<()> {
     let problems = Problems::read(folder)?;
+    let seeds = manifest.seeds.len();
     for (problem, place) in PAGES {
         copy_figure(&format!("episode_{problem}.png"), folder, root)?;
         let place = root.join(place);
@@ -102,7 +103,12 @@ fn pages_of_problems(folder: &Path, root: &Path) -> anyhow::Result<()> {
             std::fs::read_to_string(&place).with_context(|| format!("cannot read {}", place.display()))?;
         write(
             &place,
-            spliced(&page, problem, &problems.page_table(problem))?.as_bytes(),
+            spliced(
+                &page,
+                problem,
+                &format!("Means over {seeds} seeds.\n\n{}", problems.page_table(problem)),
+            )?
+            .as_bytes(),
         )?;
     }
     Ok(())
