@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use super::{expect, expect_context, expect_magnitude, parameters};
+use super::{expect, expect_context, expect_magnitude, parameters, spread_diagonal};
 use crate::error::Error;
 use crate::fit::Parameter;
 use crate::problem::{Dimensions, Problem, SmoothProblem, Structure, validate_problem};
@@ -171,16 +171,9 @@ impl SmoothProblem for LlmTokens {
     }
 
     fn lagrangian_hessian(&self, action: &[f64], context: &[f64], weights: &[f64], out: &mut [f64]) {
-        let d = action.len();
-        out.fill(0.0);
-        for i in 0..d {
-            self.lagrangian_hessian_diagonal(
-                &action[i..=i],
-                &context[i..=i],
-                weights,
-                &mut out[i * d + i..][..1],
-            );
-        }
+        spread_diagonal(action.len(), out, |diagonal| {
+            self.lagrangian_hessian_diagonal(action, context, weights, diagonal);
+        });
     }
 
     fn lagrangian_hessian_diagonal(&self, action: &[f64], context: &[f64], _: &[f64], out: &mut [f64]) {

@@ -1,4 +1,4 @@
-use super::{expect_context, expect_magnitude};
+use super::{expect_context, expect_magnitude, spread_diagonal};
 use std::collections::BTreeMap;
 
 use super::parameters;
@@ -130,11 +130,10 @@ impl SmoothProblem for LogUtility {
         out.copy_from_slice(&self.matrix);
     }
 
-    fn lagrangian_hessian(&self, action: &[f64], context: &[f64], _: &[f64], out: &mut [f64]) {
-        out.fill(0.0);
-        for (i, (x, c)) in action.iter().zip(context).enumerate() {
-            out[i * self.actions + i] = c / (x * x);
-        }
+    fn lagrangian_hessian(&self, action: &[f64], context: &[f64], weights: &[f64], out: &mut [f64]) {
+        spread_diagonal(action.len(), out, |diagonal| {
+            self.lagrangian_hessian_diagonal(action, context, weights, diagonal);
+        });
     }
 
     fn lagrangian_hessian_diagonal(&self, action: &[f64], context: &[f64], _: &[f64], out: &mut [f64]) {

@@ -95,3 +95,12 @@ fn same(values: &[f64]) -> Parameter {
         several => Parameter::Numbers(several.to_vec()),
     }
 }
+
+/// Writes a diagonal into a matrix of `d` rows, for problems whose Hessian is one.
+fn spread_diagonal(d: usize, out: &mut [f64], write: impl FnOnce(&mut [f64])) {
+    out.fill(0.0);
+    write(&mut out[..d]);
+    for i in 1..d {
+        out[i * d + i] = std::mem::take(&mut out[i]);
+    }
+}

@@ -1,4 +1,4 @@
-use super::{expect, expect_context, expect_magnitude};
+use super::{expect, expect_context, expect_magnitude, spread_diagonal};
 use std::collections::BTreeMap;
 
 use super::parameters;
@@ -185,16 +185,9 @@ impl SmoothProblem for PowerProvisioning {
     }
 
     fn lagrangian_hessian(&self, action: &[f64], context: &[f64], weights: &[f64], out: &mut [f64]) {
-        let d = action.len();
-        out.fill(0.0);
-        for i in 0..d {
-            self.lagrangian_hessian_diagonal(
-                &action[i..=i],
-                &context[i..=i],
-                weights,
-                &mut out[i * d + i..][..1],
-            );
-        }
+        spread_diagonal(action.len(), out, |diagonal| {
+            self.lagrangian_hessian_diagonal(action, context, weights, diagonal);
+        });
     }
 
     fn lagrangian_hessian_diagonal(&self, action: &[f64], context: &[f64], _: &[f64], out: &mut [f64]) {

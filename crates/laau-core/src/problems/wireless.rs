@@ -1,6 +1,6 @@
 use std::f64::consts::LN_2;
 
-use super::{expect, expect_context, expect_magnitude};
+use super::{expect, expect_context, expect_magnitude, spread_diagonal};
 use std::collections::BTreeMap;
 
 use super::parameters;
@@ -141,16 +141,9 @@ impl SmoothProblem for Wireless {
     }
 
     fn lagrangian_hessian(&self, action: &[f64], context: &[f64], weights: &[f64], out: &mut [f64]) {
-        let d = action.len();
-        out.fill(0.0);
-        for i in 0..d {
-            self.lagrangian_hessian_diagonal(
-                &action[i..=i],
-                &[context[0], context[i + 1]],
-                weights,
-                &mut out[i * d + i..][..1],
-            );
-        }
+        spread_diagonal(action.len(), out, |diagonal| {
+            self.lagrangian_hessian_diagonal(action, context, weights, diagonal);
+        });
     }
 
     fn lagrangian_hessian_diagonal(&self, action: &[f64], context: &[f64], weights: &[f64], out: &mut [f64]) {
