@@ -15,10 +15,13 @@ pub fn cargo() -> Command {
 /// The arguments that build a binary of the workspace with the settings and features of `cargo test --workspace`.
 ///
 /// Whoever runs the tests after it, or it after the tests, compiles no dependency twice.
-fn as_the_tests_do(binary: &str) -> [&str; 7] {
+///
+/// Without the default features: the service is compiled by those who serve.
+fn as_the_tests_do(binary: &str) -> [&str; 8] {
     [
         "build",
         "--workspace",
+        "--no-default-features",
         "--bin",
         binary,
         "--features",

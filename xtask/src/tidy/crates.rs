@@ -13,7 +13,8 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("laau-baselines", &["laau-core"]),
     ("laau-data", &["laau-core"]),
     ("laau", LIBRARIES),
-    ("laau-cli", &["laau"]),
+    ("laau-serve", &["laau"]),
+    ("laau-cli", &["laau", "laau-serve"]),
     ("laau-benches", LIBRARIES),
     ("laau-audit", LIBRARIES),
     // Only for the rows of exported tables.

@@ -1,0 +1,116 @@
+//! Accounts: a budget with a policy, as people ask for one and as they see it.
+
+use std::collections::BTreeMap;
+
+use laau::core::Certificate;
+use laau::registry::ProblemSpec;
+use serde::{Deserialize, Serialize};
+
+/// Where a policy comes from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+pub enum PolicySource {
+    /// A policy file or a model in the folder of policies.
+    File {
+        /// The file's name, without a path.
+        file: String,
+    },
+    /// A policy that decides without data.
+    Named {
+        /// Its name: equal, avg-lt, dgd, mw, cr-pursuit or ce.
+        name: String,
+        /// Its parameters; sensible ones where none are given.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        parameters: BTreeMap<String, Vec<f64>>,
+    },
+}
+
+/// A guard: at least a share of what an incumbent would have gained.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GuardSpec {
+    /// The incumbent.
+    pub policy: PolicySource,
+    /// The share, between 0 and 1.
+    #[serde(default = "default_level")]
+    pub level: f64,
+}
+
+fn default_level() -> f64 {
+    0.95
+}
+
+/// When periods begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PeriodSpec {
+    /// A period lasts so many seconds and begins at multiples of them since 1970.
+    pub seconds: u64,
+}
+
+/// The settings of an account.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AccountSpec {
+    /// Its name: lower-case letters, digits, `.`, `_` and `-`, at most 64, a letter or digit first.
+    pub name: String,
+    /// The problem; a policy file knows its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<ProblemSpec>,
+    /// The policy that decides.
+    pub policy: PolicySource,
+    /// What keeps it from doing harm.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guard: Option<GuardSpec>,
+    /// The budgets of a period.
+    pub budgets: Vec<f64>,
+    /// The number of steps of a period; that of the policy file if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub horizon: Option<usize>,
+    /// Periods by the clock; on request if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub period: Option<PeriodSpec>,
+    /// Whether what is left of a period is added to the budgets of the next.
+    #[serde(default)]
+    pub rollover: bool,
+}
+
+/// A period as it is shown.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PeriodView {
+    /// Its number, from 0.
+    pub number: u64,
+    /// When it began, in milliseconds since 1970.
+    pub began: u64,
+    /// When it ends, for one by the clock.
+    pub until: Option<u64>,
+    /// Its budgets.
+    pub budgets: Vec<f64>,
+    /// What remains of them; what is held does not.
+    pub remaining: Vec<f64>,
+    /// What is held and not yet settled, of each budget.
+    pub held: Vec<f64>,
+    /// The number of open holds.
+    pub holds: usize,
+    /// The next step.
+    pub step: usize,
+    /// The number of steps, those that passed unused not counted.
+    pub horizon: usize,
+    /// Decisions past the horizon.
+    pub granted: usize,
+    /// The prices behind the last decision.
+    pub multiplier: Option<Vec<f64>>,
+    /// What the guard has kept of its promise.
+    pub certificate: Option<Certificate>,
+}
+
+/// An account as it is shown.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AccountView {
+    /// Its settings.
+    pub spec: AccountSpec,
+    /// Whether it was closed.
+    pub closed: bool,
+    /// The open period.
+    pub period: Option<PeriodView>,
+}

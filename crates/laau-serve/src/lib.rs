@@ -1,0 +1,12 @@
+#![doc = include_str!("../README.md")]
+
+mod account;
+mod authority;
+mod entry;
+mod error;
+pub mod store;
+
+pub use account::{AccountSpec, AccountView, GuardSpec, PeriodSpec, PeriodView, PolicySource};
+pub use authority::{Answer, Authority, Change, DecisionRequest, Notice, Settlement};
+pub use entry::{ApiKey, DecisionId, Entry, Event, KeyedRequest, Scope};
+pub use error::Error;
