@@ -2,7 +2,9 @@
 
 mod conformance;
 mod embedded;
+mod postgres;
 mod sample;
+mod server;
 
 use laau_serve::store::Store;
 
@@ -16,6 +18,14 @@ macro_rules! on_both {
     ($($test:ident,)*) => {
         mod on_the_embedded_store {
             $(#[test] fn $test() { super::conformance::$test(&super::embedded::Folder::new()); })*
+        }
+
+        mod on_postgresql {
+            $(#[test] fn $test() {
+                if let Some(place) = super::postgres::Database::new(stringify!($test)) {
+                    super::conformance::$test(&place);
+                }
+            })*
         }
     };
 }
