@@ -1,19 +1,60 @@
-//! The page at `/`, and nothing else a browser may load.
+//! The page at `/` and its files, and nothing else a browser may load.
 
+use axum::extract::Path;
+use axum::extract::rejection::PathRejection;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::{IntoResponse as _, Response};
 
+use super::problem::Refusal;
+
+/// The files of the page, by their names under `/page/`.
+macro_rules! files {
+    ($($name:literal),* $(,)?) => {
+        [$(($name, include_str!(concat!("../page/", $name)))),*]
+    };
+}
+
 const PAGE: &str = include_str!("../page/index.html");
 
-/// The page holds everything it needs: it may talk to this service alone, and nobody may put it into a frame.
-const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src 'self' data:; \
-                      connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+const FILES: [(&str, &str); 10] = files![
+    "api.js",
+    "app.js",
+    "chart.js",
+    "dom.js",
+    "format.js",
+    "history.js",
+    "log.js",
+    "style.css",
+    "theme.js",
+    "view.js",
+];
+
+/// The page loads from this service alone, talks to it alone, and nobody may put it into a frame.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 pub(super) async fn page() -> Response {
+    file("text/html; charset=utf-8", PAGE)
+}
+
+pub(super) async fn part(path: Result<Path<String>, PathRejection>) -> Result<Response, Refusal> {
+    let Path(asked) = path.map_err(|_| Refusal::NoRoute)?;
+    let found = FILES.iter().find(|(name, _)| *name == asked);
+    let (name, text) = found.ok_or(Refusal::NoRoute)?;
+    let is_style = name.rsplit_once('.').is_some_and(|(_, ending)| ending == "css");
+    let kind = if is_style {
+        "text/css; charset=utf-8"
+    } else {
+        "text/javascript; charset=utf-8"
+    };
+    Ok(file(kind, text))
+}
+
+fn file(kind: &'static str, text: &'static str) -> Response {
     let headers = [
-        (CONTENT_TYPE, "text/html; charset=utf-8"),
+        (CONTENT_TYPE, kind),
         (CONTENT_SECURITY_POLICY, POLICY),
         (CACHE_CONTROL, "no-cache"),
     ];
-    (headers, PAGE).into_response()
+    (headers, text).into_response()
 }

@@ -21,6 +21,7 @@ use super::{accounts, changes, events, health, key_routes, openapi, page};
 pub(super) fn router(service: Arc<Service>) -> Router {
     Router::new()
         .route("/", get(page::page))
+        .route("/page/{file}", get(page::part))
         .route("/healthz", get(health::live))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(health::metrics))
