@@ -227,6 +227,11 @@ impl Serving {
         &self.authority
     }
 
+    /// Waits for something before serving.
+    pub fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
+        self.runtime.block_on(work)
+    }
+
     /// Does something beside serving, until the service ends.
     pub fn beside(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.runtime.spawn(work);
