@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::http::header::CONTENT_TYPE;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -43,7 +43,7 @@ pub(super) async fn decide(
     AccountName(account): AccountName,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let asked = Asked::new(&service, account, &request, Scope::Decide).await?;
+    let asked = Asked::new(&service, account, request.uri(), request.headers(), Scope::Decide).await?;
     let body: DecisionRequest = service.taking().json(request).await?;
     asked.change(&service, Change::Decide(body)).await
 }
@@ -64,7 +64,7 @@ pub(super) async fn settle(
     path: Result<Path<(String, String)>, PathRejection>,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let asked = Asked::new(&service, account, &request, Scope::Decide).await?;
+    let asked = Asked::new(&service, account, request.uri(), request.headers(), Scope::Decide).await?;
     let decision = decision(path)?;
     let Settlement { usage } = service.taking().json(request).await?;
     let decision = decision.to_string();
@@ -85,7 +85,7 @@ pub(super) async fn release(
     path: Result<Path<(String, String)>, PathRejection>,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let asked = Asked::new(&service, account, &request, Scope::Admin).await?;
+    let asked = Asked::new(&service, account, request.uri(), request.headers(), Scope::Admin).await?;
     let decision = decision(path)?.to_string();
     service.taking().nothing(request).await?;
     asked.change(&service, Change::Release { decision }).await
@@ -103,7 +103,7 @@ pub(super) async fn open(
     AccountName(account): AccountName,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let asked = Asked::new(&service, account, &request, Scope::Admin).await?;
+    let asked = Asked::new(&service, account, request.uri(), request.headers(), Scope::Admin).await?;
     service.taking().nothing(request).await?;
     asked.change(&service, Change::Open).await
 }
@@ -121,14 +121,14 @@ pub(super) async fn skip(
     AccountName(account): AccountName,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let asked = Asked::new(&service, account, &request, Scope::Decide).await?;
+    let asked = Asked::new(&service, account, request.uri(), request.headers(), Scope::Decide).await?;
     let SkipRequest { steps } = service.taking().json(request).await?;
     asked.change(&service, Change::Skip { steps }).await
 }
 
 fn decision(path: Result<Path<(String, String)>, PathRejection>) -> Result<DecisionId, Refusal> {
     let Path((_, decision)) = path.map_err(|_| Refusal::NoRoute)?;
-    decision.parse().map_err(Refusal::invalid::<&str>)
+    decision.parse().map_err(|reason: &str| Refusal::invalid(reason))
 }
 
 /// A change that its sender may ask for.
@@ -143,12 +143,12 @@ impl Asked {
     async fn new(
         service: &Service,
         account: String,
-        request: &Request,
+        uri: &Uri,
+        headers: &HeaderMap,
         scope: Scope,
     ) -> Result<Self, Refusal> {
         let since = Instant::now();
-        let headers: &HeaderMap = request.headers();
-        let caller = service.caller(request.uri(), headers).await?;
+        let caller = service.caller(uri, headers).await?;
         caller.on(&account, scope)?;
         let key = idempotency_key(headers)?;
         Ok(Self {

@@ -58,7 +58,7 @@ pub(super) async fn stream(
         let event = listener.next().await?;
         Some((Ok::<_, Infallible>(event), listener))
     });
-    Ok(([(CACHE_CONTROL, "no-store"), ], Sse::new(events)).into_response())
+    Ok(([(CACHE_CONTROL, "no-store")], Sse::new(events)).into_response())
 }
 
 /// One reader. It holds nothing back: while it does not read, nothing is taken from the channel, which forgets the oldest.
@@ -85,7 +85,7 @@ impl Listener {
         loop {
             tokio::select! {
                 biased;
-                _ = self.ending.wait_for(|ending| *ending) => return None,
+                () = ended(&mut self.ending) => return None,
                 notice = self.notices.recv() => match notice {
                     Ok(notice) if notice.account == self.account => return Some(event(&notice)),
                     Ok(_) => {}
@@ -106,6 +106,12 @@ impl Listener {
             }
         }
     }
+}
+
+/// Returns when the service ends.
+async fn ended(ending: &mut watch::Receiver<bool>) {
+    // An error says that it has ended already.
+    let _ = ending.wait_for(|ending| *ending).await;
 }
 
 fn event(notice: &Notice) -> Event {
