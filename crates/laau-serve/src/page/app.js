@@ -31,7 +31,8 @@ const charts = {
   remaining: new Chart($("chart-remaining"), {
     label: "Remaining share of each budget over the steps of the period",
     height: 240,
-    format: (value) => percent(value),
+    format: percent,
+    tick: (value) => `${Math.round(100 * value)} %`,
     name: (k, all) => (all.length > 1 ? `budget ${k + 1}` : "remaining"),
     empty: "No figures of this period yet.",
   }),
@@ -72,7 +73,9 @@ function failed(error) {
   if (error?.name === "AbortError") return;
   if (error instanceof api.Problem && error.unauthorised) {
     link("unauthorised");
-    nothing("An API key is needed", "Enter a key with the button above. Where the server runs, this prints a new one:", element("pre", { tabindex: "0" }, "laau serve key --store FILE --scope read"));
+    const enter = element("button", { type: "button", class: "strong", "data-enter-key": "" }, "Enter a key");
+    const words = api.key.get() ? "The server does not know this key, or it was revoked." : "This server asks for one.";
+    nothing("An API key is needed", `${words} Where the server runs, this prints a new one:`, element("pre", { tabindex: "0" }, "laau serve key --store FILE --scope read"), enter);
   } else if (error instanceof api.Problem) {
     say(error.message);
   } else {
@@ -108,7 +111,7 @@ async function poll() {
 function pick() {
   if (state.accounts.size === 0) {
     choose(undefined);
-    const body = `{"name":"first","problem":"fairness","policy":{"name":"equal"},"budgets":[100],"horizon":20}`;
+    const body = `{"name":"first","problem":{"name":"weighted-fairness"},"policy":{"name":"equal"},"budgets":[100],"horizon":20}`;
     nothing("No accounts yet", "An account is a budget with a policy. This makes one; it needs an admin key:", view.curl("/v1/accounts", { body }));
     return;
   }
@@ -329,6 +332,7 @@ function drawAccounts() {
   stale = false;
   const list = $("accounts");
   const names = visible();
+  list.parentElement.hidden = state.accounts.size === 0;
   patch(list, names.map((name) => view.option(state.accounts.get(name), name === state.selected)));
   if (!names.includes(state.selected)) list.firstElementChild?.setAttribute("tabindex", "0");
   const total = state.accounts.size;
@@ -415,11 +419,13 @@ $("release-confirm").addEventListener("click", async () => {
   }
 });
 
-$("key-button").addEventListener("click", () => {
+function askKey() {
   $("key").value = api.key.get();
   $("key-dialog").showModal();
   $("key").focus();
-});
+}
+$("key-button").addEventListener("click", askKey);
+$("nothing").addEventListener("click", (event) => event.target.closest("[data-enter-key]") && askKey());
 $("key-cancel").addEventListener("click", () => $("key-dialog").close());
 $("key-forget").addEventListener("click", () => useKey(""));
 $("key-form").addEventListener("submit", (event) => {

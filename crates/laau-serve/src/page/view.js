@@ -93,7 +93,7 @@ export function settings(account) {
 export function tiles(account, period, log) {
   const share = left({ ...account, period });
   const even = pace({ ...account, period });
-  const all = [["Left of the scarcest budget", percent(share), ahead(share, even), share < even - 0.005 ? "behind" : "ahead"]];
+  const all = [[period.budgets.length > 1 ? "Scarcest budget" : "Budget left", percent(share), ahead(share, even), share < even - 0.005 ? "behind" : "ahead"]];
   all.push(["Step", `${count(period.step)} of ${count(period.horizon)}`, period.granted ? `${count(period.granted)} past the horizon` : ends(period)]);
   all.push(["Open holds", count(period.holds), period.holds ? `${vector(period.held, 2)} held` : "nothing is held"]);
   const price = period.multiplier;
