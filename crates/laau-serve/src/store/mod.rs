@@ -1,5 +1,10 @@
 //! Where accounts, their logs, policies and API keys are kept.
 
+mod codec;
+mod embedded;
+
+pub use embedded::Embedded;
+
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
@@ -116,6 +121,31 @@ pub struct Batch {
     pub epochs: BTreeMap<String, u64>,
     /// The changes, in order.
     pub writes: Vec<Write>,
+}
+
+impl Batch {
+    /// Refuses the batch if it writes to an account without an epoch, or under one that is not valid.
+    pub(crate) fn fenced(&self, valid: impl Fn(&str, u64) -> bool) -> Result<(), StoreError> {
+        let stale = self
+            .epochs
+            .iter()
+            .find(|(account, epoch)| !valid(account, **epoch))
+            .map(|(account, _)| account.as_str());
+        let written = self.writes.iter().filter_map(|write| match write {
+            Write::Account(record) => Some(record.spec.name.as_str()),
+            Write::Append { account, .. } | Write::Forget { account, .. } => Some(account.as_str()),
+            Write::File { .. } | Write::Key(_) | Write::RevokeKey { .. } => None,
+        });
+        let unclaimed = written
+            .into_iter()
+            .find(|account| !self.epochs.contains_key(*account));
+        match stale.or(unclaimed) {
+            Some(account) => Err(StoreError::Fenced {
+                account: account.to_owned(),
+            }),
+            None => Ok(()),
+        }
+    }
 }
 
 /// A store: durable, with all-or-nothing batches. One thread of the authority owns it, so that its calls may block.

@@ -1,0 +1,2 @@
+
+//! What the conformance suite cannot see from outside.
