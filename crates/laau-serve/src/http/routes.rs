@@ -20,7 +20,7 @@ use super::{accounts, changes, events, health, key_routes, openapi, page};
 /// Every address there is.
 pub(super) fn router(service: Arc<Service>) -> Router {
     Router::new()
-        .route("/", get(page::page))
+        .merge(page::routes())
         .route("/healthz", get(health::live))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(health::metrics))
