@@ -10,6 +10,7 @@ import * as view from "./view.js";
 
 const $ = (id) => document.getElementById(id);
 const POLL_MS = 5000;
+const RETRY_MS = 3000;
 const DRAW_MS = 250;
 const POINTS = 400;
 
@@ -78,7 +79,8 @@ function failed(error) {
     nothing("An API key is needed", `${words} Where the server runs, this prints a new one:`, element("pre", { tabindex: "0" }, "laau serve key --store FILE --scope read"), enter);
   } else if (error instanceof api.Problem) {
     say(error.message);
-  } else {
+  } else if (!state.chosen) {
+    // The stream of an account tells for itself.
     link("reconnecting", "the server does not answer");
   }
 }
@@ -150,7 +152,7 @@ function choose(name) {
     event: (kind, data) => kind === "entry" && !signal.aborted && heard(JSON.parse(data)),
     open: () => {
       link("live");
-      refresh(name, signal).catch(failed);
+      refresh(name, signal);
     },
   };
   api.follow(api.path("accounts", name, "events"), on, signal);
@@ -171,6 +173,9 @@ async function refresh(name, signal) {
       if (!state.logs.has(number)) state.logs.set(number, new PeriodLog(number));
       await read(name, state.logs.get(number), signal, soon);
     }
+  } catch (error) {
+    failed(error);
+    if (!signal.aborted && !(error instanceof api.Problem && error.unauthorised)) setTimeout(() => signal.aborted || refresh(name, signal), RETRY_MS);
   } finally {
     if (state.loading === signal) {
       state.loading = false;
@@ -202,7 +207,7 @@ function heard(notice) {
   if (!log) return;
   if (entry.number > log.next) {
     // The stream leaves entries out for a reader that is too slow.
-    refresh(notice.account, state.stop.signal).catch(failed);
+    refresh(notice.account, state.stop.signal);
     return;
   }
   log.take(entry);

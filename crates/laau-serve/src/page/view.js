@@ -28,7 +28,7 @@ export function left(account) {
 export function curl(address, { method = "POST", body, keyed = false, auth = true } = {}) {
   const lines = [`curl -X ${method} ${location.origin}${address}`];
   if (auth) lines.push(`-H "Authorization: Bearer $LAAU_KEY"`);
-  if (keyed) lines.push(`-H "Idempotency-Key: $(uuidgen)"`);
+  if (keyed) lines.push(`-H "Idempotency-Key: my-request-1"`);
   if (body) lines.push("-H 'Content-Type: application/json'", `-d '${body}'`);
   return element("pre", { tabindex: "0" }, lines.join(" \\\n  "));
 }
