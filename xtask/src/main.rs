@@ -9,6 +9,7 @@ mod audit;
 mod figures;
 mod lines;
 mod newcomer;
+mod picture;
 mod python;
 mod reproduce;
 mod tidy;
@@ -78,6 +79,10 @@ enum Command {
     ///
     /// Examples: cargo xtask python; cargo xtask python --full
     Python(python::PythonArgs),
+    /// Draws the page of `laau serve --demo` for its document; needs Chromium.
+    ///
+    /// Example: cargo xtask picture
+    Picture,
     /// Draws every figure again from the tables of a reproduction, without running anything.
     ///
     /// Example: cargo xtask figures
@@ -100,6 +105,7 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => bench::run(&arguments, &workspace_root()),
         Command::Dashboard(arguments) => page::run(&arguments, &workspace_root()),
         Command::Python(arguments) => python::run(&arguments, &workspace_root()),
+        Command::Picture => picture::run(&workspace_root()),
         Command::Figures { folder } => figures::run(&folder),
     };
     match result {
