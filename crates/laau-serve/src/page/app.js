@@ -295,18 +295,26 @@ function drawCharts(period, log) {
   charts.action.draw(log.action.reduced(POINTS), steps, { marks });
 }
 
+/** Logs that may have open holds in parts that were not read. */
+function unsearched(account) {
+  const { number, holds } = account.period;
+  return [...state.logs.values()].filter((log) => !log.knowsHolds && (log.number !== number || log.holds.size < holds));
+}
+
 function drawHolds(account) {
   const logs = [...state.logs.values()];
   const { rows, open, shown } = view.holdRows(logs);
   const current = state.logs.get(account.period.number);
-  const unknown = logs.some((log) => !log.complete);
   const missing = Math.max(0, account.period.holds - (current?.holds.size ?? 0));
   const notes = [];
   if (open === 0 && account.period.holds === 0) notes.push("No open holds: every decision was settled or released. A hold counts as spent until then; nothing expires.");
   if (shown < open) notes.push(`The oldest ${count(shown)} of ${count(open)}.`);
-  if (unknown && missing > 0) notes.push(`${count(missing)} more are in a part of the log that was not read.`);
+  if (logs.some((log) => log !== current && log.holds.size > 0)) notes.push("Those of the period before are among them.");
+  const unread = unsearched(account);
+  if (unread.includes(current)) notes.push(`${count(missing)} more are in a part of the log that was not read.`);
+  if (unread.some((log) => log !== current)) notes.push("Those of the period before are known in part.");
   $("holds-note").textContent = notes.join(" ");
-  $("search-holds").hidden = !(unknown && missing > 0);
+  $("search-holds").hidden = unread.length === 0;
   $("holds").parentElement.hidden = open === 0;
   patch($("holds").tBodies[0], rows);
 }
@@ -318,7 +326,7 @@ function drawDecisions(account, log) {
   patch(table.tBodies[0], rows);
   const note = $("decisions-note");
   if (rows.length > 0) {
-    note.textContent = log.complete ? `The last ${count(rows.length)} of ${count(log.decisions)}.` : `The last ${count(rows.length)}. The log is long: the charts show samples of it.`;
+    note.textContent = !log.sampled ? `The last ${count(rows.length)} of ${count(log.decisions)}.` : `The last ${count(rows.length)}. The log is long: the charts show samples of it.`;
   } else if (state.loading) {
     note.textContent = "Reading the log …";
   } else {
@@ -384,12 +392,13 @@ $("period").addEventListener("change", (event) => {
 
 $("search-holds").addEventListener("click", async (event) => {
   const button = event.currentTarget;
-  const log = state.logs.get(state.accounts.get(state.chosen)?.period?.number);
-  if (!log) return;
+  const account = state.accounts.get(state.chosen);
   const { signal } = state.stop;
   button.disabled = true;
   try {
-    await findHolds(state.chosen, log, signal, (many) => (button.textContent = `${count(many)} entries read …`));
+    for (const log of unsearched(account)) {
+      await findHolds(account.spec.name, log, signal, (many) => (button.textContent = `${count(many)} entries read …`));
+    }
   } catch (error) {
     failed(error);
   }

@@ -132,7 +132,7 @@ export function guard(account, certificate, log) {
     ["Promised", `${percent(certificate.level)} of ${policy(spec.guard.policy)}`],
     ["Kept so far", kept === undefined ? "nothing to compare yet" : percent(kept)],
     ["Least margin", holding ? number(certificate.margin) : `${number(certificate.margin)}, below the promise`, holding ? undefined : "bad"],
-    ["Acted", log.complete ? `${count(certificate.acted)} of ${count(log.decisions)} (${percent(certificate.acted / steps)})` : `${count(certificate.acted)} times`],
+    ["Acted", !log.sampled ? `${count(certificate.acted)} of ${count(log.decisions)} (${percent(certificate.acted / steps)})` : `${count(certificate.acted)} times`],
     ["Policy failed", `${count(certificate.advice_failures)} times`],
     ["Incumbent failed", `${count(certificate.incumbent_failures)} times`],
   ];
