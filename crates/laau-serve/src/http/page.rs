@@ -18,9 +18,12 @@ const FILES: &[(&str, &str, &str)] = &[
     ("/page/api.js", SCRIPT, include_str!("../page/api.js")),
     ("/page/chart.js", SCRIPT, include_str!("../page/chart.js")),
     ("/page/dom.js", SCRIPT, include_str!("../page/dom.js")),
+    ("/page/draw.js", SCRIPT, include_str!("../page/draw.js")),
     ("/page/format.js", SCRIPT, include_str!("../page/format.js")),
     ("/page/history.js", SCRIPT, include_str!("../page/history.js")),
     ("/page/log.js", SCRIPT, include_str!("../page/log.js")),
+    ("/page/session.js", SCRIPT, include_str!("../page/session.js")),
+    ("/page/state.js", SCRIPT, include_str!("../page/state.js")),
     ("/page/view.js", SCRIPT, include_str!("../page/view.js")),
 ];
 
