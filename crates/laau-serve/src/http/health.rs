@@ -60,10 +60,13 @@ pub(super) async fn metrics(
     let caller = service.caller(request.uri(), request.headers()).await?;
     caller.on_all(Scope::Read)?;
     // What counts itself is shown also while the store is away.
-    match service.wait(service.authority.accounts()).await {
-        Ok(accounts) => service.metrics.accounts(&accounts),
-        Err(refusal) => tracing::warn!(kind = refusal.kind(), "metrics without accounts"),
-    }
-    let text = service.metrics.render();
+    let accounts = match service.wait(service.authority.accounts()).await {
+        Ok(accounts) => accounts,
+        Err(refusal) => {
+            tracing::warn!(kind = refusal.kind(), "metrics without accounts");
+            Vec::new()
+        }
+    };
+    let text = service.metrics.render(&accounts);
     Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
 }

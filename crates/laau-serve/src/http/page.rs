@@ -1,45 +1,59 @@
-//! The page at `/` with its parts, and nothing else a browser may load.
+//! The page at `/` and its files, and nothing else a browser may load.
 
-use axum::Router;
+use axum::extract::Path;
+use axum::extract::rejection::PathRejection;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::get;
 
-const HTML: &str = "text/html; charset=utf-8";
-const STYLE: &str = "text/css; charset=utf-8";
-const SCRIPT: &str = "text/javascript; charset=utf-8";
+use super::problem::Refusal;
 
-/// Address, type and text of every file of the page.
-const FILES: &[(&str, &str, &str)] = &[
-    ("/", HTML, include_str!("../page/index.html")),
-    ("/page/style.css", STYLE, include_str!("../page/style.css")),
-    ("/page/theme.js", SCRIPT, include_str!("../page/theme.js")),
-    ("/page/app.js", SCRIPT, include_str!("../page/app.js")),
-    ("/page/api.js", SCRIPT, include_str!("../page/api.js")),
-    ("/page/chart.js", SCRIPT, include_str!("../page/chart.js")),
-    ("/page/dom.js", SCRIPT, include_str!("../page/dom.js")),
-    ("/page/draw.js", SCRIPT, include_str!("../page/draw.js")),
-    ("/page/format.js", SCRIPT, include_str!("../page/format.js")),
-    ("/page/history.js", SCRIPT, include_str!("../page/history.js")),
-    ("/page/log.js", SCRIPT, include_str!("../page/log.js")),
-    ("/page/session.js", SCRIPT, include_str!("../page/session.js")),
-    ("/page/state.js", SCRIPT, include_str!("../page/state.js")),
-    ("/page/view.js", SCRIPT, include_str!("../page/view.js")),
-];
-
-/// Scripts and styles are files of this service, never text in the page: what is shown cannot run. The page may talk to
-/// this service alone, and nobody may put it into a frame.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; \
-                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-
-/// The routes of the page.
-pub(super) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
-    FILES.iter().fold(Router::new(), |router, &(path, kind, text)| {
-        router.route(path, get(async move || answer(kind, text)))
-    })
+/// The files of the page, by their names under `/page/`.
+macro_rules! files {
+    ($($name:literal),* $(,)?) => {
+        [$(($name, include_str!(concat!("../page/", $name)))),*]
+    };
 }
 
-fn answer(kind: &'static str, text: &'static str) -> Response {
+const PAGE: &str = include_str!("../page/index.html");
+
+const FILES: [(&str, &str); 13] = files![
+    "api.js",
+    "app.js",
+    "chart.js",
+    "dom.js",
+    "draw.js",
+    "format.js",
+    "history.js",
+    "log.js",
+    "session.js",
+    "state.js",
+    "style.css",
+    "theme.js",
+    "view.js",
+];
+
+/// The page loads from this service alone, talks to it alone, and nobody may put it into a frame.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+pub(super) async fn page() -> Response {
+    file("text/html; charset=utf-8", PAGE)
+}
+
+pub(super) async fn part(path: Result<Path<String>, PathRejection>) -> Result<Response, Refusal> {
+    let Path(asked) = path.map_err(|_| Refusal::NoRoute)?;
+    let found = FILES.iter().find(|(name, _)| *name == asked);
+    let (name, text) = found.ok_or(Refusal::NoRoute)?;
+    let is_style = name.rsplit_once('.').is_some_and(|(_, ending)| ending == "css");
+    let kind = if is_style {
+        "text/css; charset=utf-8"
+    } else {
+        "text/javascript; charset=utf-8"
+    };
+    Ok(file(kind, text))
+}
+
+fn file(kind: &'static str, text: &'static str) -> Response {
     let headers = [
         (CONTENT_TYPE, kind),
         (CONTENT_SECURITY_POLICY, POLICY),
@@ -52,29 +66,30 @@ fn answer(kind: &'static str, text: &'static str) -> Response {
 mod tests {
     use super::*;
 
+    /// What follows a mark, up to the next quotation mark.
+    fn quoted<'a>(text: &'a str, mark: &'a str) -> impl Iterator<Item = &'a str> {
+        text.split(mark)
+            .skip(1)
+            .map(|rest| rest.split('"').next().unwrap_or_default())
+    }
+
     #[test]
     fn the_page_asks_for_no_file_that_is_not_served() {
-        let served: Vec<&str> = FILES.iter().map(|&(path, ..)| path).collect();
-        let mut asked = 0;
-        for (path, kind, text) in FILES {
-            let marks: &[&str] = if *kind == HTML { &["href=\"/", "src=\"/"] } else { &["from \"./"] };
-            for mark in marks {
-                for rest in text.split(mark).skip(1) {
-                    let name = rest.split('"').next().unwrap();
-                    let address = if *kind == HTML { format!("/{name}") } else { format!("/page/{name}") };
-                    assert!(served.contains(&address.as_str()), "{path} asks for {address}");
-                    asked += 1;
-                }
-            }
-        }
-        assert!(asked >= served.len() - 1, "only {asked} addresses were found");
+        let mut asked: Vec<&str> = quoted(PAGE, "href=\"/page/")
+            .chain(quoted(PAGE, "src=\"/page/"))
+            .chain(FILES.iter().flat_map(|(_, text)| quoted(text, "from \"./")))
+            .collect();
+        asked.sort_unstable();
+        asked.dedup();
+        assert_eq!(asked, FILES.map(|(name, _)| name));
     }
 
     #[test]
     fn nothing_that_is_shown_can_become_markup_or_script() {
-        for (path, _, text) in FILES {
-            for way in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function(", " onclick="] {
-                assert!(!text.contains(way), "{path} has {way}");
+        let ways = ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function(", " onclick="];
+        for (name, text) in FILES.into_iter().chain([("index.html", PAGE)]) {
+            for way in ways {
+                assert!(!text.contains(way), "{name} has {way}");
             }
         }
     }

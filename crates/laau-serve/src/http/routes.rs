@@ -20,7 +20,8 @@ use super::{accounts, changes, events, health, key_routes, openapi, page};
 /// Every address there is.
 pub(super) fn router(service: Arc<Service>) -> Router {
     Router::new()
-        .merge(page::routes())
+        .route("/", get(page::page))
+        .route("/page/{file}", get(page::part))
         .route("/healthz", get(health::live))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(health::metrics))

@@ -24,7 +24,7 @@ use crate::metrics::Metrics;
 /// | `connections` | 4,096 | open at a time; more wait to be accepted |
 /// | `streams` | 256 | event streams at a time; more get 503 |
 /// | `rate` | none | requests of a key in a second; more get 429 |
-/// | `header_time` | 10 s | until the head of a request, or the handshake of TLS, is there; also how long a connection may idle |
+/// | `header_time` | 30 s | until the head of a request, or the handshake of TLS, is there; also how long a connection may idle |
 /// | `body_time` | 20 s | until the body is there; then 408 |
 /// | `answer_time` | 30 s | until the authority has answered; then 503 |
 /// | `write_time` | 20 s | without a byte taken by the client; then the connection ends |
@@ -54,7 +54,7 @@ impl Default for HttpOptions {
             connections: 4096,
             streams: 256,
             rate: None,
-            header_time: Duration::from_secs(10),
+            header_time: Duration::from_secs(30),
             body_time: Duration::from_secs(20),
             answer_time: Duration::from_secs(30),
             write_time: Duration::from_secs(20),
