@@ -5,7 +5,7 @@ use std::fmt;
 
 use num_bigint::BigInt;
 
-use crate::exact::{is_rounded_down, units};
+use crate::exact::{about, is_rounded_down, units};
 use crate::history::{Asked, Decision, Event, History, Keyed, Line, Settlement};
 
 /// What must not be.
@@ -129,10 +129,16 @@ impl<'a> Checker<'a> {
             let here = || format!("{account}, period {period}, line {place}");
             if line.number != place as u64 || line.period != period {
                 let (number, of) = (line.number, line.period);
-                self.fault(Kind::Broken, format!("{}: is line {number} of period {of}", here()));
+                self.fault(
+                    Kind::Broken,
+                    format!("{}: is line {number} of period {of}", here()),
+                );
             }
             if matches!(line.event, Event::Opened { .. }) != (place == 0) {
-                self.fault(Kind::Broken, format!("{}: a period begins once, at its first line", here()));
+                self.fault(
+                    Kind::Broken,
+                    format!("{}: a period begins once, at its first line", here()),
+                );
             }
             if let Some(request) = &line.request
                 && let Some((of, other)) = self.keys.insert((account, &request.key), (period, line))
@@ -148,15 +154,19 @@ impl<'a> Checker<'a> {
             }
             for (budget, (used, most)) in sums.used.iter().zip(&sums.budgets).enumerate() {
                 if used > most {
-                    let over = used - most;
+                    let over = about(&(used - most));
                     self.faults.push(Fault {
                         kind: Kind::Overspent,
-                        what: format!("{}: budget {budget} by {over} · 2^-1074", here()),
+                        what: format!("{}: budget {budget} by {over:e}", here()),
                     });
                 }
             }
         }
-        let left = sums.budgets.iter().zip(&sums.used).map(|(budget, used)| budget - used);
+        let left = sums
+            .budgets
+            .iter()
+            .zip(&sums.used)
+            .map(|(budget, used)| budget - used);
         self.left.insert((account, period), left.collect());
     }
 
@@ -182,7 +192,10 @@ impl<'a> Checker<'a> {
                     return Err((Kind::Changed, "the answer is not that of the event".to_owned()));
                 }
                 if !sums.steps.insert(decision.step) {
-                    return Err((Kind::StepTwice, format!("step {} was decided before", decision.step)));
+                    return Err((
+                        Kind::StepTwice,
+                        format!("step {} was decided before", decision.step),
+                    ));
                 }
                 hold(&decision, period, sums)
             }
@@ -223,7 +236,10 @@ impl<'a> Checker<'a> {
             most.iter_mut().zip(left).for_each(|(most, left)| *most += left);
         }
         if budgets.len() != most.len() || budgets.iter().zip(&most).any(|(found, most)| found > most) {
-            return Err((Kind::Overspent, "the period began with more than its budgets".to_owned()));
+            return Err((
+                Kind::Overspent,
+                "the period began with more than its budgets".to_owned(),
+            ));
         }
         Ok(())
     }
@@ -242,11 +258,17 @@ impl<'a> Checker<'a> {
                 self.fault(Kind::Lost, name);
                 continue;
             };
-            let Some(Keyed { status, answer: kept, .. }) = &line.request else {
+            let Some(Keyed {
+                status, answer: kept, ..
+            }) = &line.request
+            else {
                 continue;
             };
             if (*status, kept) != (answer.status, &answer.body) {
-                let found = format!("{name}: the log has {status} {kept}, a client {} {}", answer.status, answer.body);
+                let found = format!(
+                    "{name}: the log has {status} {kept}, a client {} {}",
+                    answer.status, answer.body
+                );
                 self.fault(Kind::Changed, found);
             } else if !is_what_was_asked(&answer.asked, &line.event, line.period) {
                 let found = format!("{name}: asked {:?}, the log has {:?}", answer.asked, line.event);
@@ -277,15 +299,29 @@ fn hold(decision: &Decision, period: u64, sums: &mut Sums) -> Result<(), (Kind, 
         .strip_prefix(&format!("{period}-"))
         .and_then(|number| number.parse().ok())
         .filter(|_| decision.period == period)
-        .ok_or_else(|| (Kind::Broken, format!("{} is no decision of the period", decision.decision)))?;
+        .ok_or_else(|| {
+            (
+                Kind::Broken,
+                format!("{} is no decision of the period", decision.decision),
+            )
+        })?;
     if sums.closed.contains(&number) || sums.open.insert(number, decision.held.clone()).is_some() {
-        return Err((Kind::StepTwice, format!("decision {} was made before", decision.decision)));
+        return Err((
+            Kind::StepTwice,
+            format!("decision {} was made before", decision.decision),
+        ));
     }
     let held = all_units(&decision.held)?;
     if held.len() != sums.used.len() || held.iter().any(|held| *held < BigInt::ZERO) {
-        return Err((Kind::Broken, "expected one usage of each budget, not below zero".to_owned()));
+        return Err((
+            Kind::Broken,
+            "expected one usage of each budget, not below zero".to_owned(),
+        ));
     }
-    sums.used.iter_mut().zip(&held).for_each(|(used, held)| *used += held);
+    sums.used
+        .iter_mut()
+        .zip(&held)
+        .for_each(|(used, held)| *used += held);
     remainder(&decision.remaining, sums)
 }
 
@@ -299,7 +335,11 @@ fn settle(line: &Line, number: u64, usage: &[f64], sums: &mut Sums) -> Result<()
     if held.len() != usage.len() {
         return Err(wrong("has another number of budgets"));
     }
-    if usage.iter().zip(&held).any(|(usage, held)| usage > held || *usage < BigInt::ZERO) {
+    if usage
+        .iter()
+        .zip(&held)
+        .any(|(usage, held)| usage > held || *usage < BigInt::ZERO)
+    {
         return Err(wrong("was settled with what it does not cover"));
     }
     for ((used, usage), held) in sums.used.iter_mut().zip(&usage).zip(&held) {
@@ -321,7 +361,10 @@ fn remainder(remaining: &[f64], sums: &Sums) -> Result<(), (Kind, String)> {
         let exact = budget - used;
         // An overspent budget is a finding of its own.
         if exact >= BigInt::ZERO && !is_rounded_down(*remaining, &exact) {
-            return Err((Kind::Remaining, format!("{remaining:?} is not the exact remainder, rounded down")));
+            return Err((
+                Kind::Remaining,
+                format!("{remaining:?} is not the exact remainder, rounded down"),
+            ));
         }
     }
     Ok(())
@@ -334,16 +377,24 @@ fn all_units(values: &[f64]) -> Result<Vec<BigInt>, (Kind, String)> {
 
 fn is_what_was_asked(asked: &Asked, event: &Event, period: u64) -> bool {
     let same = |one: &[f64], other: &[f64]| {
-        one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one.to_bits() == other.to_bits())
+        one.len() == other.len()
+            && one
+                .iter()
+                .zip(other)
+                .all(|(one, other)| one.to_bits() == other.to_bits())
     };
     match (asked, event) {
         (Asked::Open, Event::Opened { .. }) => true,
         (Asked::Decide { context: asked }, Event::Decided { context, .. } | Event::Granted { context }) => {
             same(asked, context)
         }
-        (Asked::Settle { decision, usage: asked }, Event::Settled { hold, usage }) => {
-            *decision == format!("{period}-{hold}") && same(asked, usage)
-        }
+        (
+            Asked::Settle {
+                decision,
+                usage: asked,
+            },
+            Event::Settled { hold, usage },
+        ) => *decision == format!("{period}-{hold}") && same(asked, usage),
         (Asked::Release { decision }, Event::Released { hold }) => *decision == format!("{period}-{hold}"),
         (Asked::Skip { steps: asked }, Event::Skipped { steps }) => asked == steps,
         _ => false,

@@ -35,7 +35,10 @@ pub(crate) enum Repertoire {
 enum Outcome {
     Answered(String),
     /// Refused; whether every attempt was answered, so that nothing may have happened.
-    Refused { status: u16, certain: bool },
+    Refused {
+        status: u16,
+        certain: bool,
+    },
     /// Given up: its period is too long ago to ask again.
     Unknown,
 }
@@ -45,9 +48,10 @@ pub(crate) fn request(account: &str, key: &str, asked: &Asked, secret: &str) -> 
     let base = format!("/v1/accounts/{account}");
     let request = match asked {
         Asked::Open => Request::post(format!("{base}/periods"), "{}"),
-        Asked::Decide { context } => {
-            Request::post(format!("{base}/decisions"), json!({"context": context}).to_string())
-        }
+        Asked::Decide { context } => Request::post(
+            format!("{base}/decisions"),
+            json!({"context": context}).to_string(),
+        ),
         Asked::Settle { decision, usage } => Request::post(
             format!("{base}/decisions/{decision}/settlement"),
             json!({"usage": usage}).to_string(),
@@ -132,7 +136,9 @@ impl Asker {
 
     /// Asks under a key until there is an answer, and writes the answer down.
     async fn ask(&mut self, account: &Account, key: &str, asked: &Asked) -> Outcome {
-        let until = account.clock.map(|seconds| Instant::now() + Duration::from_secs(seconds) / 2);
+        let until = account
+            .clock
+            .map(|seconds| Instant::now() + Duration::from_secs(seconds) / 2);
         let request = request(&account.name, key, asked, &self.world.secret);
         let Some((response, unknown)) = self.insist(&request, until).await else {
             return Outcome::Unknown;
@@ -144,13 +150,28 @@ impl Asker {
                 self.world.answered(account, key, asked, status, body.clone());
                 Outcome::Answered(body)
             }
-            404 if matches!(asked, Asked::Settle { .. } | Asked::Release { .. }) && account.clock.is_some() => {
-                Outcome::Refused { status, certain: false }
+            404 if matches!(asked, Asked::Settle { .. } | Asked::Release { .. })
+                && account.clock.is_some() =>
+            {
+                Outcome::Refused {
+                    status,
+                    certain: false,
+                }
             }
-            409 => Outcome::Refused { status, certain: unknown == 0 },
+            409 => Outcome::Refused {
+                status,
+                certain: unknown == 0,
+            },
             _ => {
-                self.world.unexpected(format!("{}, {asked:?}: {status} {}", account.name, response.text()));
-                Outcome::Refused { status, certain: false }
+                self.world.unexpected(format!(
+                    "{}, {asked:?}: {status} {}",
+                    account.name,
+                    response.text()
+                ));
+                Outcome::Refused {
+                    status,
+                    certain: false,
+                }
             }
         }
     }
@@ -161,10 +182,13 @@ impl Asker {
         let outcome = match twin {
             None => self.ask(account, &key, &asked).await,
             // The same key twice at the same time: one is carried out, and both get its answer.
-            Some(twin) => match tokio::join!(self.ask(account, &key, &asked), twin.ask(account, &key, &asked)) {
-                (Outcome::Refused { .. }, other) | (other, Outcome::Refused { .. } | Outcome::Unknown) => other,
-                (one, _) => one,
-            },
+            Some(twin) => {
+                match tokio::join!(self.ask(account, &key, &asked), twin.ask(account, &key, &asked)) {
+                    (Outcome::Refused { .. }, other)
+                    | (other, Outcome::Refused { .. } | Outcome::Unknown) => other,
+                    (one, _) => one,
+                }
+            }
         };
         match outcome {
             Outcome::Answered(body) => remember(account, key, asked, &body),
@@ -182,7 +206,9 @@ impl Asker {
 
     fn context(&mut self, account: &Account) -> Vec<f64> {
         let (low, high) = account.bounds;
-        (0..account.contexts).map(|_| self.random.random_range(low..high)).collect()
+        (0..account.contexts)
+            .map(|_| self.random.random_range(low..high))
+            .collect()
     }
 
     /// One request to one account.
@@ -192,10 +218,16 @@ impl Asker {
             Repertoire::Full => self.random.random_range(0..100_u32),
             Repertoire::Naive => self.random.random_range(0..80),
         };
-        let fresh = |at: Instant| account.clock.is_none_or(|clock| at.elapsed() < Duration::from_secs(clock) / 4);
+        let fresh = |at: Instant| {
+            account
+                .clock
+                .is_none_or(|clock| at.elapsed() < Duration::from_secs(clock) / 4)
+        };
         match choice {
             ..45 => {
-                let asked = Asked::Decide { context: self.context(account) };
+                let asked = Asked::Decide {
+                    context: self.context(account),
+                };
                 self.ask_anew(account, None, asked).await;
             }
             45..=79 | 97.. => {
@@ -209,12 +241,17 @@ impl Asker {
                 } else {
                     // All of it, none of it, or a part with many bits.
                     let share = [0.0, 1.0, self.random.random()][self.random.random_range(0..3)];
-                    Asked::Settle { decision, usage: open.held.iter().map(|held| held * share).collect() }
+                    Asked::Settle {
+                        decision,
+                        usage: open.held.iter().map(|held| held * share).collect(),
+                    }
                 };
                 self.ask_anew(account, None, asked).await;
             }
             80..=84 => {
-                let asked = Asked::Decide { context: self.context(account) };
+                let asked = Asked::Decide {
+                    context: self.context(account),
+                };
                 self.ask_anew(account, Some(twin), asked).await;
             }
             85..=95 => {
@@ -223,7 +260,8 @@ impl Asker {
                     let place = self.random.random_range(0..recent.len().max(1));
                     recent.get(place).cloned()
                 };
-                let Some(recent) = recent.filter(|recent| recent.period >= *oldest && fresh(recent.at)) else {
+                let Some(recent) = recent.filter(|recent| recent.period >= *oldest && fresh(recent.at))
+                else {
                     return;
                 };
                 if choice == 85 {
@@ -231,7 +269,10 @@ impl Asker {
                 } else {
                     let repeated = self.ask(account, &recent.key, &recent.asked).await;
                     if let Outcome::Refused { status, .. } = repeated {
-                        let what = format!("{}: key {} was answered, and is refused: {status}", account.name, recent.key);
+                        let what = format!(
+                            "{}: key {} was answered, and is refused: {status}",
+                            account.name, recent.key
+                        );
                         self.world.unexpected(what);
                     }
                 }
@@ -242,13 +283,18 @@ impl Asker {
 
     /// A key that was used, for another request: it must be refused.
     async fn misuse(&mut self, account: &Account, key: &str) {
-        let asked = Asked::Decide { context: vec![0.5; account.contexts] };
+        let asked = Asked::Decide {
+            context: vec![0.5; account.contexts],
+        };
         let request = request(&account.name, key, &asked, &self.world.secret);
         let until = Some(Instant::now() + Duration::from_secs(5));
         if let Some((response, _)) = self.insist(&request, until).await
             && response.status != 422
         {
-            let what = format!("{}: key {key} was used, and is answered {}", account.name, response.status);
+            let what = format!(
+                "{}: key {key} was used, and is answered {}",
+                account.name, response.status
+            );
             self.world.unexpected(what);
         }
     }
@@ -256,10 +302,17 @@ impl Asker {
     /// Reads what is new in the log of a period.
     pub(crate) async fn harvest(&mut self, account: &Account, period: u64) {
         loop {
-            let from = self.world.with_history(|history| history.known(&account.name, period));
-            let path = format!("/v1/accounts/{}/periods/{period}/entries?from={from}&most=1000", account.name);
+            let from = self
+                .world
+                .with_history(|history| history.known(&account.name, period));
+            let path = format!(
+                "/v1/accounts/{}/periods/{period}/entries?from={from}&most=1000",
+                account.name
+            );
             let request = Request::get(path).by(&self.world.secret);
-            let until = account.clock.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+            let until = account
+                .clock
+                .map(|seconds| Instant::now() + Duration::from_secs(seconds));
             let Some((response, _)) = self.insist(&request, until).await else {
                 return;
             };
@@ -268,13 +321,19 @@ impl Asker {
             }
             let lines = lines(&response);
             let Some(lines) = lines.filter(|_| response.status == 200) else {
-                let what = format!("{}: the log of period {period}: {} {}", account.name, response.status, response.text());
+                let what = format!(
+                    "{}: the log of period {period}: {} {}",
+                    account.name,
+                    response.status,
+                    response.text()
+                );
                 return self.world.unexpected(what);
             };
             if lines.is_empty() {
                 return;
             }
-            self.world.with_history(|history| history.read(&account.name, period, from, lines));
+            self.world
+                .with_history(|history| history.read(&account.name, period, from, lines));
         }
     }
 
@@ -290,7 +349,11 @@ impl Asker {
 /// The lines of an answer: a list, or an object with one.
 fn lines(response: &Response) -> Option<Vec<crate::history::Line>> {
     let body = response.json();
-    let list = if body.is_array() { body } else { body.get("entries")?.clone() };
+    let list = if body.is_array() {
+        body
+    } else {
+        body.get("entries")?.clone()
+    };
     serde_json::from_value(list).ok()
 }
 
@@ -301,7 +364,12 @@ fn remember(account: &Account, key: String, asked: Asked, body: &str) {
         period = decision.period;
         account.newest.fetch_max(period, Ordering::Relaxed);
         let mut open = lock(&account.open);
-        open.push_back(Open { decision: decision.decision, period, held: decision.held, at });
+        open.push_back(Open {
+            decision: decision.decision,
+            period,
+            held: decision.held,
+            at,
+        });
         // What is forgotten here is never settled: it counts as spent.
         if open.len() > REMEMBERED {
             open.pop_front();
@@ -311,7 +379,12 @@ fn remember(account: &Account, key: String, asked: Asked, body: &str) {
         period = named.unwrap_or(period);
     }
     let mut recent = lock(&account.recent);
-    recent.push_back(Recent { key, asked, period, at });
+    recent.push_back(Recent {
+        key,
+        asked,
+        period,
+        at,
+    });
     if recent.len() > REMEMBERED {
         recent.pop_front();
     }

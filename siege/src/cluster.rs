@@ -22,12 +22,19 @@ impl Cluster {
         };
         let folder = tempfile::tempdir()?;
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
-        let cluster = Self { programs, folder, port };
+        let cluster = Self {
+            programs,
+            folder,
+            port,
+        };
         if rustix::process::getuid().is_root() {
             run(Command::new("chown").arg("postgres").arg(cluster.folder.path()))?;
         }
         let data = cluster.data();
-        run(cluster.program("initdb").args(["--auth=trust", "--username=postgres", "--no-sync", "-D"]).arg(&data))?;
+        run(cluster
+            .program("initdb")
+            .args(["--auth=trust", "--username=postgres", "--no-sync", "-D"])
+            .arg(&data))?;
         cluster.control("start", &[])?;
         Ok(Some(cluster))
     }
@@ -45,9 +52,19 @@ impl Cluster {
     /// Runs a file of SQL.
     pub(crate) fn sql(&self, text: &str) -> anyhow::Result<()> {
         let port = self.port.to_string();
-        run(self
-            .program("psql")
-            .args(["-h", "127.0.0.1", "-U", "postgres", "-q", "-v", "ON_ERROR_STOP=1", "-p", &port, "-c", text]))
+        run(self.program("psql").args([
+            "-h",
+            "127.0.0.1",
+            "-U",
+            "postgres",
+            "-q",
+            "-v",
+            "ON_ERROR_STOP=1",
+            "-p",
+            &port,
+            "-c",
+            text,
+        ]))
     }
 
     /// A program of the installation, by the user who may run it.
@@ -96,7 +113,10 @@ fn programs() -> Option<PathBuf> {
     let mut versions: Vec<(u32, PathBuf)> = versions
         .filter_map(|version| {
             let version = version.ok()?;
-            Some((version.file_name().to_str()?.parse().ok()?, version.path().join("bin")))
+            Some((
+                version.file_name().to_str()?.parse().ok()?,
+                version.path().join("bin"),
+            ))
         })
         .filter(|(_, folder)| folder.join("initdb").exists())
         .collect();

@@ -43,7 +43,10 @@ pub(crate) struct CrashArgs {
 /// Runs the siege.
 pub(crate) async fn run(arguments: &CrashArgs, laau: &Path) -> anyhow::Result<()> {
     let seed = arguments.seed.unwrap_or_else(rand_seed);
-    say(&format!("crash: {} kills, store {:?}, seed {seed}", arguments.kills, arguments.store));
+    say(&format!(
+        "crash: {} kills, store {:?}, seed {seed}",
+        arguments.kills, arguments.store
+    ));
     let folder = tempfile::tempdir()?;
     let cluster = match arguments.store {
         StoreKind::Embedded => None,
@@ -58,7 +61,11 @@ pub(crate) async fn run(arguments: &CrashArgs, laau: &Path) -> anyhow::Result<()
     };
     let secret = make_key(laau, &store, "admin", None)?;
     let mut nodes = Vec::new();
-    for name in if cluster.is_some() { &["one", "two"][..] } else { &["one"] } {
+    for name in if cluster.is_some() {
+        &["one", "two"][..]
+    } else {
+        &["one"]
+    } {
         let mut node = Node::new(laau, &store, folder.path(), name)?;
         if cluster.is_some() {
             let address = format!("http://{}", node.address);
@@ -83,7 +90,11 @@ pub(crate) async fn run(arguments: &CrashArgs, laau: &Path) -> anyhow::Result<()
         siege.strike().await?;
         if number % 10 == 0 || number == arguments.kills {
             let answers = world.with_history(|history| history.answers.len());
-            say(&format!("  {number} of {}: {answers} answers, {:.0} s", arguments.kills, began.elapsed().as_secs_f64()));
+            say(&format!(
+                "  {number} of {}: {answers} answers, {:.0} s",
+                arguments.kills,
+                began.elapsed().as_secs_f64()
+            ));
         }
         siege.give_up_early()?;
     }
@@ -122,8 +133,14 @@ pub(crate) async fn make_accounts(world: &World) -> anyhow::Result<()> {
 /// Starts clients and keepers.
 pub(crate) fn start(world: &Arc<World>, clients: u64, repertoire: Repertoire) -> Vec<JoinHandle<()>> {
     let barrier = Arc::new(Barrier::new(usize::try_from(clients).unwrap_or(1)));
-    let clients = (0..clients)
-        .map(|number| tokio::spawn(client(Arc::clone(world), number, Arc::clone(&barrier), repertoire)));
+    let clients = (0..clients).map(|number| {
+        tokio::spawn(client(
+            Arc::clone(world),
+            number,
+            Arc::clone(&barrier),
+            repertoire,
+        ))
+    });
     let keepers = (0..world.accounts.len()).map(|place| tokio::spawn(keeper(Arc::clone(world), place)));
     clients.chain(keepers).collect()
 }
@@ -242,7 +259,10 @@ impl Siege {
             while !owns(&world, self.nodes[other].address, account).await {
                 if began.elapsed() > PATIENCE {
                     self.nodes[place].signal(Signal::CONT)?;
-                    bail!("account {account} was not taken over: {}", self.nodes[other].last_words());
+                    bail!(
+                        "account {account} was not taken over: {}",
+                        self.nodes[other].last_words()
+                    );
                 }
                 sleep(Duration::from_millis(20)).await;
             }
@@ -270,7 +290,12 @@ impl Siege {
     /// Ends the siege at the first thing that must not be.
     fn give_up_early(&self) -> anyhow::Result<()> {
         let unexpected = self.world.with_history(|history| {
-            history.unexpected.iter().chain(&history.rewritten).next().cloned()
+            history
+                .unexpected
+                .iter()
+                .chain(&history.rewritten)
+                .next()
+                .cloned()
         });
         match unexpected {
             None => Ok(()),
@@ -283,7 +308,10 @@ impl Siege {
 async fn owns(world: &World, node: std::net::SocketAddr, account: &str) -> bool {
     let mut client = Client::new(node, Duration::from_secs(5));
     let request = Request::get(format!("/v1/accounts/{account}")).by(&world.secret);
-    client.send(&request).await.is_ok_and(|response| response.status == 200)
+    client
+        .send(&request)
+        .await
+        .is_ok_and(|response| response.status == 200)
 }
 
 /// The path of the binary, from the command line.

@@ -23,6 +23,14 @@ pub(crate) fn is_rounded_down(value: f64, exact: &BigInt) -> bool {
     units(value).is_some_and(|units| units <= *exact) && above.is_none_or(|above| *exact < above)
 }
 
+/// About how much a number of units is, for people.
+pub(crate) fn about(units: &BigInt) -> f64 {
+    // Enough bits for a float, and in two steps, since 2^1074 is none.
+    let bits = units.bits().saturating_sub(64);
+    let leading: f64 = (units >> bits).to_string().parse().unwrap_or(f64::NAN);
+    leading * 2.0_f64.powi(i32::try_from(bits).unwrap_or(i32::MAX) - 537) * 2.0_f64.powi(-537)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -36,6 +44,7 @@ mod tests {
         assert_eq!(units(5e-324).unwrap(), BigInt::from(1));
         assert_eq!(units(-1.0).unwrap(), -units(1.0).unwrap());
         assert_eq!(units(f64::NAN), None);
+        assert_eq!(about(&(units(0.75).unwrap() * 3)), 2.25);
     }
 
     #[test]

@@ -108,7 +108,8 @@ impl History {
         for (place, line) in (usize::try_from(from).unwrap_or(usize::MAX)..).zip(lines) {
             match log.get(place) {
                 Some(known) if *known != line => {
-                    self.rewritten.push(format!("{account}, period {period}, line {place}"));
+                    self.rewritten
+                        .push(format!("{account}, period {period}, line {place}"));
                 }
                 Some(_) => {}
                 None => log.push(line),
@@ -124,11 +125,18 @@ impl History {
 
     /// What concerns one period of one account alone.
     pub(crate) fn only(&self, account: &str, period: u64) -> Self {
-        let log = self.logs.get(&(account.to_owned(), period)).cloned().unwrap_or_default();
-        let keys: std::collections::HashSet<&str> =
-            log.iter().filter_map(|line| Some(line.request.as_ref()?.key.as_str())).collect();
+        let log = self
+            .logs
+            .get(&(account.to_owned(), period))
+            .cloned()
+            .unwrap_or_default();
+        let keys: std::collections::HashSet<&str> = log
+            .iter()
+            .filter_map(|line| Some(line.request.as_ref()?.key.as_str()))
+            .collect();
         let answers = self.answers.iter();
-        let answers = answers.filter(|answer| answer.account == account && keys.contains(answer.key.as_str()));
+        let answers =
+            answers.filter(|answer| answer.account == account && keys.contains(answer.key.as_str()));
         Self {
             terms: self.terms.clone(),
             answers: answers.cloned().collect(),

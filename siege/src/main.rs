@@ -1,5 +1,9 @@
 //! The siege of `laau serve` as a program: `cargo xtask serve` builds the binary and runs it.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line talks to people")]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command line talks to people"
+)]
 
 mod check;
 mod clients;
@@ -8,6 +12,7 @@ mod crash;
 mod exact;
 mod history;
 mod http;
+mod naive;
 mod plant;
 mod server;
 mod world;
@@ -20,7 +25,11 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 /// Attacks the real `laau serve` from outside and checks what it promises.
 #[derive(Parser)]
-#[command(name = "cargo xtask serve", bin_name = "cargo xtask serve", arg_required_else_help = true)]
+#[command(
+    name = "cargo xtask serve",
+    bin_name = "cargo xtask serve",
+    arg_required_else_help = true
+)]
 struct Arguments {
     /// The binary `laau`.
     #[arg(long, global = true, value_name = "PATH")]
@@ -33,6 +42,8 @@ struct Arguments {
 enum Command {
     /// Kills the service under load and checks that nothing acknowledged is lost and nothing is spent twice.
     Crash(crash::CrashArgs),
+    /// Puts the same load on a service that checks, then spends: it must be found to overspend.
+    Naive(naive::NaiveArgs),
 }
 
 /// Where accounts are kept.
@@ -44,7 +55,11 @@ enum StoreKind {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+    {
         Ok(runtime) => runtime,
         Err(error) => {
             eprintln!("error: {error}");
@@ -64,6 +79,7 @@ async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let laau = || crash::binary(arguments.laau.as_ref());
     match &arguments.command {
         Command::Crash(crash) => crash::run(crash, &laau()?).await,
+        Command::Naive(naive) => naive::run(naive).await,
     }
 }
 

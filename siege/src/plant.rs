@@ -12,15 +12,31 @@ type Plant = (&'static str, Kind, fn(&mut History) -> Option<()>);
 const PLANTS: &[Plant] = &[
     ("a line that was acknowledged is lost", Kind::Lost, lose),
     ("a lost line leaves a gap", Kind::Broken, lose),
-    ("an answer in the log has another byte", Kind::Changed, change_answer),
+    (
+        "an answer in the log has another byte",
+        Kind::Changed,
+        change_answer,
+    ),
     ("a repeated key gets another answer", Kind::Changed, answer_anew),
     ("the answer to another request", Kind::Changed, mix_up),
     ("one key has two lines", Kind::KeyTwice, repeat_key),
     ("one step is decided twice", Kind::StepTwice, repeat_step),
-    ("a budget is exceeded by one unit of 2^-1074", Kind::Overspent, overspend),
-    ("a period begins with more than its budget", Kind::Overspent, enlarge),
+    (
+        "a budget is exceeded by one unit of 2^-1074",
+        Kind::Overspent,
+        overspend,
+    ),
+    (
+        "a period begins with more than its budget",
+        Kind::Overspent,
+        enlarge,
+    ),
     ("a hold is settled twice", Kind::WronglySettled, settle_twice),
-    ("a settlement is above its hold", Kind::WronglySettled, settle_above),
+    (
+        "a settlement is above its hold",
+        Kind::WronglySettled,
+        settle_above,
+    ),
     ("a request that was refused is in the log", Kind::Refused, refuse),
     ("what remains is off by one bit", Kind::Remaining, round_up),
 ];
@@ -28,9 +44,14 @@ const PLANTS: &[Plant] = &[
 /// Plants every fault into the busiest period of a history that has none; gives how many were found.
 pub(crate) fn plant_all(history: &History) -> anyhow::Result<usize> {
     let settlements = |log: &Vec<Line>| {
-        log.iter().filter(|line| matches!(line.event, Event::Settled { .. })).count()
+        log.iter()
+            .filter(|line| matches!(line.event, Event::Settled { .. }))
+            .count()
     };
-    let busiest = history.logs.iter().max_by_key(|(_, log)| (settlements(log).min(1), log.len()));
+    let busiest = history
+        .logs
+        .iter()
+        .max_by_key(|(_, log)| (settlements(log).min(1), log.len()));
     let ((account, period), _) = busiest.context("an empty history")?;
     let sound = history.only(account, *period);
     ensure!(check(&sound).1.is_empty(), "expected a history without faults");
@@ -64,10 +85,15 @@ fn settled(event: &Event) -> bool {
 }
 
 fn lose(history: &mut History) -> Option<()> {
-    let key = history.answers.iter().find(|answer| matches!(answer.asked, Asked::Decide { .. }))?;
+    let key = history
+        .answers
+        .iter()
+        .find(|answer| matches!(answer.asked, Asked::Decide { .. }))?;
     let key = key.key.clone();
     let log = log(history)?;
-    let place = log.iter().position(|line| line.request.as_ref().is_some_and(|request| request.key == key))?;
+    let place = log
+        .iter()
+        .position(|line| line.request.as_ref().is_some_and(|request| request.key == key))?;
     log.remove(place);
     Some(())
 }
@@ -222,12 +248,18 @@ mod tests {
                 r#"{{"decision":"0-{number}","period":0,"step":{number},"horizon":9,"action":[{held}],"held":[{held}],"remaining":[{remaining}]}}"#
             )
         };
-        let decided = |action: f64| Event::Decided { context: vec![0.5], action: vec![action] };
+        let decided = |action: f64| Event::Decided {
+            context: vec![0.5],
+            action: vec![action],
+        };
         // 1 − 0.1 and 1 − 0.1 − 0.2 in floats are above the exact remainders, or not: the checker knows.
         let (first, second, third) = (0.9_f64, 0.7_f64, 0.75_f64);
         let fit = |value: f64, used: &[f64]| {
             let exact = crate::exact::units(1.0).unwrap()
-                - used.iter().map(|used| crate::exact::units(*used).unwrap()).sum::<num_bigint::BigInt>();
+                - used
+                    .iter()
+                    .map(|used| crate::exact::units(*used).unwrap())
+                    .sum::<num_bigint::BigInt>();
             [value.next_down(), value, value.next_up()]
                 .into_iter()
                 .find(|value| crate::exact::is_rounded_down(*value, &exact))
@@ -236,28 +268,55 @@ mod tests {
         let answers = [
             decision(0, 0.1, fit(first, &[0.1])),
             decision(1, 0.2, fit(second, &[0.1, 0.2])),
-            format!(r#"{{"decision":"0-0","settled":[0.05],"remaining":[{}]}}"#, fit(third, &[0.05, 0.2])),
+            format!(
+                r#"{{"decision":"0-0","settled":[0.05],"remaining":[{}]}}"#,
+                fit(third, &[0.05, 0.2])
+            ),
         ];
         let log = vec![
-            Line { request: None, ..line(0, Event::Opened { budgets: vec![1.0] }, "") },
+            Line {
+                request: None,
+                ..line(0, Event::Opened { budgets: vec![1.0] }, "")
+            },
             line(1, decided(0.1), &answers[0]),
             line(2, decided(0.2), &answers[1]),
-            line(3, Event::Settled { hold: 0, usage: vec![0.05] }, &answers[2]),
+            line(
+                3,
+                Event::Settled {
+                    hold: 0,
+                    usage: vec![0.05],
+                },
+                &answers[2],
+            ),
         ];
         let asked = [
             Asked::Decide { context: vec![0.5] },
             Asked::Decide { context: vec![0.5] },
-            Asked::Settle { decision: "0-0".to_owned(), usage: vec![0.05] },
+            Asked::Settle {
+                decision: "0-0".to_owned(),
+                usage: vec![0.05],
+            },
         ];
-        let answers = asked.into_iter().zip(answers).zip(1..).map(|((asked, body), number)| Answered {
-            account: "a".to_owned(),
-            key: format!("key-{number}"),
-            asked,
-            status: 200,
-            body,
-        });
+        let answers = asked
+            .into_iter()
+            .zip(answers)
+            .zip(1..)
+            .map(|((asked, body), number)| Answered {
+                account: "a".to_owned(),
+                key: format!("key-{number}"),
+                asked,
+                status: 200,
+                body,
+            });
         History {
-            terms: [("a".to_owned(), Terms { budgets: vec![1.0], rollover: false })].into(),
+            terms: [(
+                "a".to_owned(),
+                Terms {
+                    budgets: vec![1.0],
+                    rollover: false,
+                },
+            )]
+            .into(),
             answers: answers.collect(),
             logs: [(("a".to_owned(), 0), log)].into(),
             ..History::default()

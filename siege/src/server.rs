@@ -41,7 +41,8 @@ impl Node {
 
     /// With further arguments.
     pub(crate) fn with(mut self, arguments: &[&str]) -> Self {
-        self.arguments.extend(arguments.iter().map(|argument| (*argument).to_owned()));
+        self.arguments
+            .extend(arguments.iter().map(|argument| (*argument).to_owned()));
         self
     }
 
@@ -74,7 +75,11 @@ impl Node {
             if let Some(status) = self.exited()? {
                 bail!("the node ended ({status}): {}", self.last_words());
             }
-            ensure!(began.elapsed() < PATIENCE, "the node is not ready: {}", self.last_words());
+            ensure!(
+                began.elapsed() < PATIENCE,
+                "the node is not ready: {}",
+                self.last_words()
+            );
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
@@ -164,16 +169,26 @@ fn free_address() -> anyhow::Result<SocketAddr> {
 }
 
 /// Makes an API key beside the service: `laau serve key`.
-pub(crate) fn make_key(laau: &Path, store: &str, scope: &str, account: Option<&str>) -> anyhow::Result<String> {
+pub(crate) fn make_key(
+    laau: &Path,
+    store: &str,
+    scope: &str,
+    account: Option<&str>,
+) -> anyhow::Result<String> {
     let mut command = Command::new(laau);
     command.args(["serve", "key", "--store", store, "--scope", scope]);
     if let Some(account) = account {
         command.args(["--account", account]);
     }
-    let output = command.output().with_context(|| format!("cannot run {}", laau.display()))?;
+    let output = command
+        .output()
+        .with_context(|| format!("cannot run {}", laau.display()))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let secret = text.split_whitespace().find(|word| word.starts_with("laau_"));
     secret.map(str::to_owned).with_context(|| {
-        format!("no key was made: {text}{}", String::from_utf8_lossy(&output.stderr))
+        format!(
+            "no key was made: {text}{}",
+            String::from_utf8_lossy(&output.stderr)
+        )
     })
 }

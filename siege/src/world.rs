@@ -84,19 +84,49 @@ pub(crate) fn accounts() -> Vec<Account> {
     let named = |name: &str| json!({"name": name});
     let unit = (0.05, 0.95);
     vec![
-        Account::new("hot", 1, unit, json!({
-            "problem": fair, "policy": named("mw"), "budgets": [60.3], "horizon": 120})),
-        Account::new("short", 1, unit, json!({
-            "problem": fair, "policy": named("dgd"), "budgets": [7.7], "horizon": 20})),
-        Account::new("two-budgets", 2, unit, json!({
-            "problem": two, "policy": named("mw"), "budgets": [33.3, 17.9], "horizon": 60})),
-        Account::new("rolls-over", 1, unit, json!({
-            "problem": fair, "policy": named("equal"), "budgets": [20.1], "horizon": 40, "rollover": true})),
-        Account::new("guarded", 1, unit, json!({
+        Account::new(
+            "hot",
+            1,
+            unit,
+            json!({
+            "problem": fair, "policy": named("mw"), "budgets": [60.3], "horizon": 120}),
+        ),
+        Account::new(
+            "short",
+            1,
+            unit,
+            json!({
+            "problem": fair, "policy": named("dgd"), "budgets": [7.7], "horizon": 20}),
+        ),
+        Account::new(
+            "two-budgets",
+            2,
+            unit,
+            json!({
+            "problem": two, "policy": named("mw"), "budgets": [33.3, 17.9], "horizon": 60}),
+        ),
+        Account::new(
+            "rolls-over",
+            1,
+            unit,
+            json!({
+            "problem": fair, "policy": named("equal"), "budgets": [20.1], "horizon": 40, "rollover": true}),
+        ),
+        Account::new(
+            "guarded",
+            1,
+            unit,
+            json!({
             "problem": fair, "policy": named("mw"), "guard": {"policy": named("equal"), "level": 0.9},
-            "budgets": [30.7], "horizon": 60})),
-        Account::new("by-the-clock", 1, unit, json!({
-            "problem": fair, "policy": named("mw"), "budgets": [50.9], "horizon": 200, "period": {"seconds": 20}})),
+            "budgets": [30.7], "horizon": 60}),
+        ),
+        Account::new(
+            "by-the-clock",
+            1,
+            unit,
+            json!({
+            "problem": fair, "policy": named("mw"), "budgets": [50.9], "horizon": 200, "period": {"seconds": 20}}),
+        ),
     ]
 }
 
@@ -121,7 +151,9 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(nodes: Vec<SocketAddr>, secret: String, seed: u64, accounts: Vec<Account>) -> Self {
-        let terms = accounts.iter().map(|account| (account.name.clone(), account.terms()));
+        let terms = accounts
+            .iter()
+            .map(|account| (account.name.clone(), account.terms()));
         let history = History {
             terms: terms.collect(),
             ..History::default()
@@ -150,7 +182,13 @@ impl World {
 
     pub(crate) fn answered(&self, account: &Account, key: &str, asked: &Asked, status: u16, body: String) {
         let (account, key, asked) = (account.name.clone(), key.to_owned(), asked.clone());
-        let answer = Answered { account, key, asked, status, body };
+        let answer = Answered {
+            account,
+            key,
+            asked,
+            status,
+            body,
+        };
         self.with_history(|history| history.answers.push(answer));
     }
 
