@@ -12,6 +12,7 @@ mod crash;
 mod exact;
 mod history;
 mod http;
+mod load;
 mod naive;
 mod plant;
 mod server;
@@ -42,6 +43,8 @@ struct Arguments {
 enum Command {
     /// Kills the service under load and checks that nothing acknowledged is lost and nothing is spent twice.
     Crash(crash::CrashArgs),
+    /// Measures durable decisions a second beside pgbench, Redis and a bare sync, and memory over many decisions.
+    Load(load::LoadArgs),
     /// Puts the same load on a service that checks, then spends: it must be found to overspend.
     Naive(naive::NaiveArgs),
 }
@@ -79,6 +82,7 @@ async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let laau = || crash::binary(arguments.laau.as_ref());
     match &arguments.command {
         Command::Crash(crash) => crash::run(crash, &laau()?).await,
+        Command::Load(load) => load::run(load, &laau()?).await,
         Command::Naive(naive) => naive::run(naive).await,
     }
 }

@@ -52,7 +52,9 @@ pub(crate) async fn run(arguments: &NaiveArgs) -> anyhow::Result<()> {
     };
     let store: Arc<dyn store::Store> = match &cluster {
         None => Arc::new(store::Redb::new(&folder.path().join("naive.redb"))?),
-        Some(cluster) => Arc::new(tokio::task::block_in_place(|| store::Postgres::new(&cluster.url()))?),
+        Some(cluster) => Arc::new(tokio::task::block_in_place(|| {
+            store::Postgres::new(&cluster.url())
+        })?),
     };
     let address = service::start(store).await?;
     let world = Arc::new(World::new(
