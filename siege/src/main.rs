@@ -5,11 +5,13 @@
     reason = "a command line talks to people"
 )]
 
+mod authority;
 mod check;
 mod clients;
 mod cluster;
 mod crash;
 mod exact;
+mod fuzz;
 mod history;
 mod http;
 mod load;
@@ -43,6 +45,10 @@ struct Arguments {
 enum Command {
     /// Kills the service under load and checks that nothing acknowledged is lost and nothing is spent twice.
     Crash(crash::CrashArgs),
+    /// Sends spoiled bytes to every parser: requests, policy files, models, stores; and schemathesis.
+    Fuzz(fuzz::FuzzArgs),
+    /// Tries every route with every kind of API key.
+    Authority(authority::AuthorityArgs),
     /// Measures durable decisions a second beside pgbench, Redis and a bare sync, and memory over many decisions.
     Load(load::LoadArgs),
     /// Puts the same load on a service that checks, then spends: it must be found to overspend.
@@ -83,6 +89,8 @@ async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     match &arguments.command {
         Command::Crash(crash) => crash::run(crash, &laau()?).await,
         Command::Load(load) => load::run(load, &laau()?).await,
+        Command::Fuzz(fuzz) => fuzz::run(fuzz, &laau()?).await,
+        Command::Authority(authority) => authority::run(authority, &laau()?).await,
         Command::Naive(naive) => naive::run(naive).await,
     }
 }

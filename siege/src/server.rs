@@ -21,6 +21,8 @@ pub(crate) struct Node {
     pub(crate) address: SocketAddr,
     /// What it prints, of all its lives.
     pub(crate) log: PathBuf,
+    /// Whether it prints all it can.
+    all_logs: bool,
     child: Option<Child>,
 }
 
@@ -35,6 +37,7 @@ impl Node {
             arguments,
             address,
             log: folder.join(format!("{name}.log")),
+            all_logs: false,
             child: None,
         })
     }
@@ -46,12 +49,22 @@ impl Node {
         self
     }
 
+    /// With a log of everything, so that a secret that is ever printed is found.
+    pub(crate) fn with_all_logs(mut self) -> Self {
+        self.all_logs = true;
+        self
+    }
+
     /// Starts it; [`Node::ready`] waits for it.
     pub(crate) fn start(&mut self) -> anyhow::Result<()> {
         ensure!(self.child.is_none(), "the node runs already");
         let log = File::options().create(true).append(true).open(&self.log);
         let log = log.with_context(|| format!("cannot write {}", self.log.display()))?;
-        let child = Command::new(&self.laau)
+        let mut command = Command::new(&self.laau);
+        if self.all_logs {
+            command.env("RUST_LOG", "trace");
+        }
+        let child = command
             .args(&self.arguments)
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
