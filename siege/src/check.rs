@@ -246,11 +246,11 @@ impl<'a> Checker<'a> {
 
     /// Holds every answer against the log.
     fn answers(&mut self, history: &'a History) {
-        let mut seen: HashMap<(&str, &str), ()> = HashMap::new();
+        let mut seen: HashSet<(&str, &str)> = HashSet::new();
         for answer in &history.answers {
             self.counts.answers += 1;
             let place = (answer.account.as_str(), answer.key.as_str());
-            if seen.insert(place, ()).is_some() {
+            if !seen.insert(place) {
                 self.counts.repeated += 1;
             }
             let name = format!("{}, key {}", answer.account, answer.key);
@@ -295,20 +295,20 @@ fn decision(line: &Line) -> Result<Decision, (Kind, String)> {
 /// Takes what a decision holds off the budgets.
 fn hold(decision: &Decision, period: u64, sums: &mut Sums) -> Result<(), (Kind, String)> {
     let number = decision
-        .decision
+        .name
         .strip_prefix(&format!("{period}-"))
         .and_then(|number| number.parse().ok())
         .filter(|_| decision.period == period)
         .ok_or_else(|| {
             (
                 Kind::Broken,
-                format!("{} is no decision of the period", decision.decision),
+                format!("{} is no decision of the period", decision.name),
             )
         })?;
     if sums.closed.contains(&number) || sums.open.insert(number, decision.held.clone()).is_some() {
         return Err((
             Kind::StepTwice,
-            format!("decision {} was made before", decision.decision),
+            format!("decision {} was made before", decision.name),
         ));
     }
     let held = all_units(&decision.held)?;

@@ -365,7 +365,7 @@ fn remember(account: &Account, key: String, asked: Asked, body: &str) {
         account.newest.fetch_max(period, Ordering::Relaxed);
         let mut open = lock(&account.open);
         open.push_back(Open {
-            decision: decision.decision,
+            decision: decision.name,
             period,
             held: decision.held,
             at,

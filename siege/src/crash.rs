@@ -110,7 +110,7 @@ pub(crate) async fn run(arguments: &CrashArgs, laau: &Path) -> anyhow::Result<()
 /// A seed that differs from run to run.
 fn rand_seed() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    now.map_or(1, |now| now.as_millis() as u64 % 1_000_000_007)
+    now.map_or(1, |now| now.as_secs() % 1_000_000)
 }
 
 /// Makes the accounts.

@@ -71,7 +71,8 @@ pub(crate) struct Keyed {
 /// The body of an answer to a decision.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Decision {
-    pub(crate) decision: String,
+    #[serde(rename = "decision")]
+    pub(crate) name: String,
     pub(crate) period: u64,
     pub(crate) step: u64,
     pub(crate) action: Vec<f64>,

@@ -145,10 +145,7 @@ impl Client {
             Err(_) => Err(io::ErrorKind::TimedOut.into()),
         };
         match &answer {
-            Ok(response)
-                if !response
-                    .header("connection")
-                    .is_some_and(|value| value == "close") => {}
+            Ok(response) if response.header("connection").is_none_or(|value| value != "close") => {}
             _ => self.stream = None,
         }
         answer

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::http::{Client, Request};
 
 /// How long a node may take until it answers: a store is rebuilt within that, on a machine that does much else.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A node of the service.
 pub(crate) struct Node {

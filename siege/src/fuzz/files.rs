@@ -44,20 +44,19 @@ pub(super) fn make(laau: &Path, policies: &Path) -> anyhow::Result<Vec<PathBuf>>
         );
         anyhow::Ok(())
     };
-    run("data generate --train 40 --validation 20 --test 20 --horizon 8 -o . -q")?;
+    run("generate --horizon 8 --split 40,20,20 -o .")?;
     run(
         "train --train train.parquet --validation validation.parquet --phases 2:0.01 -q -o sound.safetensors",
     )?;
     run(
-        "compare --train train.parquet --validation validation.parquet --test test.parquet --policies mw -q -o compared",
+        "compare --train train.parquet --validation validation.parquet --test test.parquet --policies mw -q -o .",
     )?;
-    let mut files = vec![policies.join("sound.safetensors")];
-    std::fs::copy(folder.path().join("sound.safetensors"), &files[0])?;
-    for found in std::fs::read_dir(folder.path().join("compared/policies")).context("no policy files")? {
-        let found = found?.path();
-        let name = found.file_name().context("a file without a name")?;
-        files.push(policies.join(name));
-        std::fs::copy(&found, policies.join(name))?;
+    let files: Vec<PathBuf> = ["sound.safetensors", "mw.policy"]
+        .map(|name| policies.join(name))
+        .into();
+    for file in &files {
+        let name = file.file_name().context("a file without a name")?;
+        std::fs::copy(folder.path().join(name), file).context("the binary wrote no such file")?;
     }
     Ok(files)
 }

@@ -71,7 +71,7 @@ const BODIES: &[&str] = &[
     r#"{"context":["0.5"]}"#,
     r#"{"context":[0.5],"context":[0.6]}"#,
     r#"{"context":[0.5],"more":1}"#,
-    r#"[0.5]"#,
+    "[0.5]",
     "",
     "{",
     "null",

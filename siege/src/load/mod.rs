@@ -25,6 +25,9 @@ pub(crate) struct LoadArgs {
     /// Seconds that each row is measured.
     #[arg(long, default_value_t = 10)]
     seconds: u64,
+    /// The others alone: no service is started, no page is written.
+    #[arg(long)]
+    rivals: bool,
     /// Decisions over which memory is watched; 0 for none.
     #[arg(long, default_value_t = 1_000_000)]
     memory: u64,
@@ -88,14 +91,18 @@ pub(crate) async fn run(arguments: &LoadArgs, laau: &Path) -> anyhow::Result<()>
         "fdatasync of 128 bytes, one program",
         (rivals::sync(folder.path(), &times)?, None),
     );
-    let store = folder.path().join("store.redb").display().to_string();
-    let (hot, spread) = ours::rows(laau, &store, folder.path(), &times).await?;
-    add(EMBEDDED, (hot, Some(spread)));
+    if !arguments.rivals {
+        let store = folder.path().join("store.redb").display().to_string();
+        let (hot, spread) = ours::rows(laau, &store, folder.path(), &times).await?;
+        add(EMBEDDED, (hot, Some(spread)));
+    }
     match Cluster::start()? {
         None => skipped("serve load: PostgreSQL", "PostgreSQL is not installed")?,
         Some(cluster) => {
-            let (hot, spread) = ours::rows(laau, &cluster.url(), folder.path(), &times).await?;
-            add(POSTGRES, (hot, Some(spread)));
+            if !arguments.rivals {
+                let (hot, spread) = ours::rows(laau, &cluster.url(), folder.path(), &times).await?;
+                add(POSTGRES, (hot, Some(spread)));
+            }
             let [(hot, spread), (hot_one, spread_one)] = rivals::pgbench(&cluster, &times)?;
             add(PGBENCH, (hot, Some(spread)));
             add("pgbench: the same as one statement", (hot_one, Some(spread_one)));
@@ -106,6 +113,7 @@ pub(crate) async fn run(arguments: &LoadArgs, laau: &Path) -> anyhow::Result<()>
         Some((hot, spread)) => add("Redis: a Lua script, `appendfsync always`", (hot, Some(spread))),
     }
     let memory = match arguments.memory {
+        _ if arguments.rivals => Vec::new(),
         0 => Vec::new(),
         decisions => ours::memory(laau, folder.path(), decisions).await?,
     };
@@ -116,7 +124,7 @@ pub(crate) async fn run(arguments: &LoadArgs, laau: &Path) -> anyhow::Result<()>
     };
     let text = page::tables(&found);
     say(&text);
-    if let Some(path) = &arguments.page {
+    if let Some(path) = arguments.page.as_ref().filter(|_| !arguments.rivals) {
         page::write(path, &text)?;
         say(&format!("{}", path.display()));
     }

@@ -146,7 +146,7 @@ pub(super) async fn redis(folder: &Path, times: &Times) -> anyhow::Result<Option
         match TcpStream::connect(redis.address).await {
             Ok(stream) => break stream,
             Err(_) if began.elapsed() < Duration::from_secs(20) => {
-                tokio::time::sleep(Duration::from_millis(20)).await
+                tokio::time::sleep(Duration::from_millis(20)).await;
             }
             Err(error) => bail!("Redis does not answer: {error}"),
         }
