@@ -12,6 +12,7 @@ mod newcomer;
 mod picture;
 mod python;
 mod reproduce;
+mod serve;
 mod tidy;
 
 use std::path::PathBuf;
@@ -83,6 +84,10 @@ enum Command {
     ///
     /// Example: cargo xtask picture
     Picture,
+    /// Attacks and measures the real `laau serve` from outside: crashes, a naive rival, authority, fuzzing, load.
+    ///
+    /// Examples: cargo xtask serve crash --kills 200; cargo xtask serve crash --kills 50 --store postgres; cargo xtask serve load
+    Serve(serve::ServeArgs),
     /// Draws every figure again from the tables of a reproduction, without running anything.
     ///
     /// Example: cargo xtask figures
@@ -106,6 +111,7 @@ fn main() -> ExitCode {
         Command::Dashboard(arguments) => page::run(&arguments, &workspace_root()),
         Command::Python(arguments) => python::run(&arguments, &workspace_root()),
         Command::Picture => picture::run(&workspace_root()),
+        Command::Serve(arguments) => serve::run(&arguments, &workspace_root()),
         Command::Figures { folder } => figures::run(&folder),
     };
     match result {

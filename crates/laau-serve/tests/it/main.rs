@@ -1,3 +1,4 @@
 //! The integration tests of laau-serve, in one binary.
 
+mod page;
 mod store;

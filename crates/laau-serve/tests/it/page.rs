@@ -327,7 +327,7 @@ fn the_lines_of_an_empty_page_work_as_they_stand() {
             .unwrap()
     };
     if !run(&json!("curl --version")).status.success() {
-        laau_core::conformance::skipped("the_lines_of_an_empty_page_work_as_they_stand", "curl is not installed");
+        laau::core::conformance::skipped("the_lines_of_an_empty_page_work_as_they_stand", "curl is not installed");
         return;
     }
     let place = Place::open();

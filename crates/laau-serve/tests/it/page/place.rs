@@ -7,7 +7,8 @@ use std::thread::JoinHandle;
 
 use laau_dashboard::browser::{Browser, Look, Tab};
 use laau_serve::store::Embedded;
-use laau_serve::{Access, Authority, AuthorityOptions, HttpOptions, Metrics, NewKey, Scope, Server};
+use laau_serve::http::{Access, HttpOptions, Server};
+use laau_serve::{Authority, AuthorityOptions, Metrics, NewKey, Scope};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
@@ -179,7 +180,7 @@ async fn serve(
 /// A tab, or a line that says why there is none.
 pub(crate) fn tab(test: &str, look: Look) -> Option<Tab> {
     let Some(browser) = Browser::find() else {
-        laau_core::conformance::skipped(test, "no Chromium is installed");
+        laau::core::conformance::skipped(test, "no Chromium is installed");
         return None;
     };
     let mut tab = browser.tab().unwrap();
