@@ -1,12 +1,29 @@
 //! The page in a browser, before a service that runs.
 
-mod place;
-
-use laau_dashboard::browser::{Look, Tab};
-use place::{Place, WIDE, tab};
+use laau_dashboard::browser::{Browser, Look, Tab};
 use serde_json::{Value, json};
 
+use crate::place::Place;
+
+const WIDE: Look = Look {
+    width: 1280,
+    height: 900,
+    dark: false,
+    still: true,
+};
+
 const LIVE: &str = "document.getElementById('status').dataset.state === 'live'";
+
+/// A tab, or a line that says why there is none.
+fn tab(test: &str, look: Look) -> Option<Tab> {
+    let Some(browser) = Browser::find() else {
+        laau::core::conformance::skipped(test, "no Chromium is installed");
+        return None;
+    };
+    let mut tab = browser.tab().unwrap();
+    tab.look(look).unwrap();
+    Some(tab)
+}
 
 fn text(tab: &mut Tab, selector: &str) -> String {
     let found = tab.evaluate(&format!("document.querySelector({})?.innerText ?? ''", json!(selector)));

@@ -1,11 +1,10 @@
-//! A service that runs, and a tab that looks at it.
+//! A service that runs on a store of its own.
 
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use laau_dashboard::browser::{Browser, Look, Tab};
 use laau_serve::store::Embedded;
 use laau_serve::http::{Access, HttpOptions, Server};
 use laau_serve::{Authority, AuthorityOptions, Metrics, NewKey, Scope};
@@ -176,21 +175,3 @@ async fn serve(
         .await;
     running.stop();
 }
-
-/// A tab, or a line that says why there is none.
-pub(crate) fn tab(test: &str, look: Look) -> Option<Tab> {
-    let Some(browser) = Browser::find() else {
-        laau::core::conformance::skipped(test, "no Chromium is installed");
-        return None;
-    };
-    let mut tab = browser.tab().unwrap();
-    tab.look(look).unwrap();
-    Some(tab)
-}
-
-pub(crate) const WIDE: Look = Look {
-    width: 1280,
-    height: 900,
-    dark: false,
-    still: true,
-};
