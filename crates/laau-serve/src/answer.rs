@@ -1,51 +1,55 @@
-//! What the answers to changes say.
+//! The bodies of answers to requests that change something.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A decision.
+use crate::entry::DecisionId;
+
+/// A step that was decided, with its usage held.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Decision {
-    /// Its name, for its settlement: the period and the number of the hold.
-    pub decision: String,
+    /// Its name, to settle it by.
+    #[schema(value_type = String, example = "0-17")]
+    pub decision: DecisionId,
     /// The period.
     pub period: u64,
-    /// The step.
+    /// The step, from 0; the horizon for one beyond it.
     pub step: usize,
-    /// The number of steps of the period.
+    /// The number of steps of the period, those that passed unused not counted.
     pub horizon: usize,
-    /// What to do.
+    /// The action.
     pub action: Vec<f64>,
-    /// The price of each budget behind it, where the policy has prices.
+    /// The price of each budget, of a policy that has prices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub multiplier: Option<Vec<f64>>,
-    /// The usage that is held of each budget, until it is settled.
+    /// What is held of each budget: the most that the decision can be settled by.
     pub held: Vec<f64>,
     /// What remains of each budget.
     pub remaining: Vec<f64>,
-    /// Why the action is the least one and not the policy's.
+    /// Why the action is the lower corner of the box and not the policy's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<String>,
-    /// That the guard changed the action.
+    /// Whether the guard changed what was advised.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub guarded: bool,
-    /// That the period had no step left, and the least action was granted.
+    /// Whether the lower corner was granted past the last step.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub beyond_horizon: bool,
-    /// That the context is far outside those of the training.
+    /// What is odd about the context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
 }
 
-/// A settlement or a release.
+/// A decision that was settled or released.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Settled {
-    /// The decision.
-    pub decision: String,
-    /// The usage that counts from now on, of each budget.
+    /// Its name.
+    #[schema(value_type = String, example = "0-17")]
+    pub decision: DecisionId,
+    /// What was used of each budget.
     pub settled: Vec<f64>,
     /// What returned to each budget.
     pub returned: Vec<f64>,
-    /// What remains of each budget of its period.
+    /// What remains of each budget of the decision's period.
     pub remaining: Vec<f64>,
 }

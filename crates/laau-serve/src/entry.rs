@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// The name of a decision: the number of its period and that of its hold, `3-17`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub struct DecisionId {
     /// The period, from 0.
     pub period: u64,
@@ -19,6 +20,20 @@ pub struct DecisionId {
 impl fmt::Display for DecisionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.period, self.hold)
+    }
+}
+
+impl From<DecisionId> for String {
+    fn from(decision: DecisionId) -> Self {
+        decision.to_string()
+    }
+}
+
+impl TryFrom<String> for DecisionId {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
     }
 }
 

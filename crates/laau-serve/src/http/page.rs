@@ -16,14 +16,17 @@ macro_rules! files {
 
 const PAGE: &str = include_str!("../page/index.html");
 
-const FILES: [(&str, &str); 10] = files![
+const FILES: [(&str, &str); 13] = files![
     "api.js",
     "app.js",
     "chart.js",
     "dom.js",
+    "draw.js",
     "format.js",
     "history.js",
     "log.js",
+    "session.js",
+    "state.js",
     "style.css",
     "theme.js",
     "view.js",
@@ -57,4 +60,37 @@ fn file(kind: &'static str, text: &'static str) -> Response {
         (CACHE_CONTROL, "no-cache"),
     ];
     (headers, text).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What follows a mark, up to the next quotation mark.
+    fn quoted<'a>(text: &'a str, mark: &'a str) -> impl Iterator<Item = &'a str> {
+        text.split(mark)
+            .skip(1)
+            .map(|rest| rest.split('"').next().unwrap_or_default())
+    }
+
+    #[test]
+    fn the_page_asks_for_no_file_that_is_not_served() {
+        let mut asked: Vec<&str> = quoted(PAGE, "href=\"/page/")
+            .chain(quoted(PAGE, "src=\"/page/"))
+            .chain(FILES.iter().flat_map(|(_, text)| quoted(text, "from \"./")))
+            .collect();
+        asked.sort_unstable();
+        asked.dedup();
+        assert_eq!(asked, FILES.map(|(name, _)| name));
+    }
+
+    #[test]
+    fn nothing_that_is_shown_can_become_markup_or_script() {
+        let ways = ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function(", " onclick="];
+        for (name, text) in FILES.into_iter().chain([("index.html", PAGE)]) {
+            for way in ways {
+                assert!(!text.contains(way), "{name} has {way}");
+            }
+        }
+    }
 }

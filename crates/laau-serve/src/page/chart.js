@@ -19,9 +19,9 @@ export class Chart {
   #drawn;
   #cursor;
 
-  /** `options`: label, height, format(value), name(k, values), empty (text). */
+  /** `options`: label, height, format(value), tick(value), name(k, values), empty (text). */
   constructor(figure, options) {
-    this.options = { format: number, name: (k) => `${k + 1}`, height: 200, ...options };
+    this.options = { format: number, tick: options.format ?? number, name: (k) => `${k + 1}`, height: 200, ...options };
     this.#figure = figure;
     this.#plot = element("div", { class: "plot", tabindex: "0", role: "img" });
     this.#legend = element("ul", { class: "legend" });
@@ -58,7 +58,7 @@ export class Chart {
     for (const value of ticks(low, high, 4)) {
       svg.append(
         element("line", { class: value === 0 ? "grid zero" : "grid", x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value) }),
-        element("text", { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, this.options.format(value)),
+        element("text", { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, this.options.tick(value)),
       );
     }
     for (const value of ticks(0, right, width < 420 ? 3 : 6).filter(Number.isInteger)) {

@@ -1,13 +1,14 @@
 // Numbers, times and names in words.
 
 const plain = new Intl.NumberFormat("en", { maximumSignificantDigits: 5 });
+const short = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
 const grouped = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 
-export function number(value) {
+export function number(value, format = plain) {
   if (typeof value !== "number" || !Number.isFinite(value)) return "–";
   const size = Math.abs(value);
   if (size >= 1e9 || (size > 0 && size < 1e-4)) return value.toExponential(3);
-  return size >= 1e5 ? grouped.format(value) : plain.format(value);
+  return size >= 1e5 ? grouped.format(value) : format.format(value);
 }
 
 export const count = (value) => (Number.isFinite(value) ? grouped.format(value) : "–");
@@ -16,16 +17,21 @@ export const percent = (share) => (Number.isFinite(share) ? `${(100 * share).toF
 /** A vector, at most `most` of its values. */
 export function vector(values, most = 4) {
   if (!Array.isArray(values) || values.length === 0) return "–";
-  const shown = values.slice(0, most).map(number).join(", ");
+  const shown = values.slice(0, most).map((value) => number(value, short)).join(", ");
   return values.length > most ? `${shown}, … (${values.length})` : shown;
 }
 
+/** A length of time by its two largest parts. */
 export function duration(milliseconds) {
-  const seconds = Math.max(0, Math.floor(milliseconds / 1000));
-  if (seconds < 60) return `${seconds} s`;
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
-  if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
-  return `${Math.floor(seconds / 86400)} d ${Math.floor((seconds % 86400) / 3600)} h`;
+  let rest = Math.max(0, Math.floor(milliseconds / 1000));
+  const parts = [];
+  for (const [unit, size] of [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]]) {
+    const whole = Math.floor(rest / size);
+    rest -= whole * size;
+    if (whole > 0) parts.push(`${whole} ${unit}`);
+    if (parts.length > 0 && (parts.length === 2 || whole === 0)) break;
+  }
+  return parts.join(" ") || "0 s";
 }
 
 export function time(milliseconds) {

@@ -30,7 +30,6 @@ export async function read(account, log, signal, progress) {
       );
       for (const part of parts) take(log, part, progress);
     }
-    log.complete = false;
     await rest(account, log, tail, signal, progress);
   } else {
     await rest(account, log, log.next, signal, progress);
@@ -65,19 +64,18 @@ async function length(account, period, known, signal) {
   return high;
 }
 
-/** Every open hold of a period, by reading the whole log once without keeping it. */
+/** Finds every open hold of a period, by reading the whole log once without keeping it. */
 export async function findHolds(account, log, signal, progress) {
   const scan = new log.constructor(log.number);
-  for (;;) {
+  do {
     const part = await entries(account, log.number, scan.next, PAGE, signal);
-    for (const entry of part) scan.take(entry);
+    for (const entry of part) {
+      scan.take(entry);
+      if (entry.number >= log.next) log.take(entry);
+    }
     progress(scan.next);
-    // What arrived meanwhile by the stream is in both.
-    if (part.length < PAGE || scan.next >= log.next) break;
-  }
-  if (scan.next < log.next) return false;
+    // The stream may bring entries before they are read here.
+  } while (scan.next < log.next);
   log.holds = scan.holds;
-  log.next = scan.next;
-  log.complete = true;
-  return true;
+  log.knowsHolds = true;
 }

@@ -63,8 +63,10 @@ export class PeriodLog {
   constructor(number) {
     this.number = number;
     this.next = 0;
-    /** Whether every entry before `next` was read: only then are all open holds known. */
-    this.complete = true;
+    /** Whether parts of the log were left out: curves are then samples. */
+    this.sampled = false;
+    /** Whether `holds` has every open hold, and not only those decided since the last gap. */
+    this.knowsHolds = true;
     this.budgets = undefined;
     this.steps = undefined;
     this.passed = 0;
@@ -83,7 +85,12 @@ export class PeriodLog {
   /** Takes an entry in; says whether it was new. Entries that were skipped are noted. */
   take(entry) {
     if (entry.number < this.next) return false;
-    if (entry.number > this.next) this.complete = false;
+    if (entry.number > this.next) {
+      // What was held before the gap may have been settled in it.
+      this.sampled = true;
+      this.knowsHolds = false;
+      this.holds.clear();
+    }
     this.next = entry.number + 1;
     const event = entry.event;
     switch (event.event) {

@@ -28,7 +28,7 @@ export function left(account) {
 export function curl(address, { method = "POST", body, keyed = false, auth = true } = {}) {
   const lines = [`curl -X ${method} ${location.origin}${address}`];
   if (auth) lines.push(`-H "Authorization: Bearer $LAAU_KEY"`);
-  if (keyed) lines.push(`-H "Idempotency-Key: $(uuidgen)"`);
+  if (keyed) lines.push(`-H "Idempotency-Key: my-request-1"`);
   if (body) lines.push("-H 'Content-Type: application/json'", `-d '${body}'`);
   return element("pre", { tabindex: "0" }, lines.join(" \\\n  "));
 }
@@ -93,7 +93,7 @@ export function settings(account) {
 export function tiles(account, period, log) {
   const share = left({ ...account, period });
   const even = pace({ ...account, period });
-  const all = [["Left of the scarcest budget", percent(share), ahead(share, even), share < even - 0.005 ? "behind" : "ahead"]];
+  const all = [[period.budgets.length > 1 ? "Scarcest budget" : "Budget left", percent(share), ahead(share, even), share < even - 0.005 ? "behind" : "ahead"]];
   all.push(["Step", `${count(period.step)} of ${count(period.horizon)}`, period.granted ? `${count(period.granted)} past the horizon` : ends(period)]);
   all.push(["Open holds", count(period.holds), period.holds ? `${vector(period.held, 2)} held` : "nothing is held"]);
   const price = period.multiplier;
@@ -132,7 +132,7 @@ export function guard(account, certificate, log) {
     ["Promised", `${percent(certificate.level)} of ${policy(spec.guard.policy)}`],
     ["Kept so far", kept === undefined ? "nothing to compare yet" : percent(kept)],
     ["Least margin", holding ? number(certificate.margin) : `${number(certificate.margin)}, below the promise`, holding ? undefined : "bad"],
-    ["Acted", log.complete ? `${count(certificate.acted)} of ${count(log.decisions)} (${percent(certificate.acted / steps)})` : `${count(certificate.acted)} times`],
+    ["Acted", !log.sampled ? `${count(certificate.acted)} of ${count(log.decisions)} (${percent(certificate.acted / steps)})` : `${count(certificate.acted)} times`],
     ["Policy failed", `${count(certificate.advice_failures)} times`],
     ["Incumbent failed", `${count(certificate.incumbent_failures)} times`],
   ];

@@ -1,2 +1,1 @@
-
 //! What the conformance suite cannot see from outside.
