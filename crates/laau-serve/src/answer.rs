@@ -1,13 +1,15 @@
 //! The bodies of answers to requests that change something.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::entry::DecisionId;
 
 /// A step that was decided, with its usage held.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Decision {
     /// Its name, to settle it by.
+    #[schema(value_type = String, example = "0-17")]
     pub decision: DecisionId,
     /// The period.
     pub period: u64,
@@ -39,9 +41,10 @@ pub struct Decision {
 }
 
 /// A decision that was settled or released.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Settled {
     /// Its name.
+    #[schema(value_type = String, example = "0-17")]
     pub decision: DecisionId,
     /// What was used of each budget.
     pub settled: Vec<f64>,

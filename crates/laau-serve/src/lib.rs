@@ -3,11 +3,18 @@
 mod account;
 mod answer;
 mod authority;
+pub mod client;
 mod clock;
+pub mod demo;
 mod deployment;
 mod entry;
 mod error;
+pub mod http;
+mod keys;
+pub mod logs;
+mod metrics;
 mod period;
+mod serving;
 pub mod store;
 
 pub use account::{AccountSpec, AccountView, GuardSpec, PeriodSpec, PeriodView, PolicySource};
@@ -18,3 +25,7 @@ pub use authority::{
 pub use clock::Clock;
 pub use entry::{ApiKey, DecisionId, Entry, Event, KeyedRequest, Scope};
 pub use error::Error;
+pub use keys::NewKey;
+pub use logs::LogFormat;
+pub use metrics::Metrics;
+pub use serving::{ServeOptions, Serving, StartError, StorePlace};

@@ -47,8 +47,28 @@ pub(super) fn unseal_json<T: DeserializeOwned>(key: &[&[u8]], sealed: &[u8]) -> 
     serde_json::from_slice(unseal(key, sealed)?).map_err(|error| damaged(key, &error.to_string()))
 }
 
+/// Seals an entry of an account.
+pub(super) fn seal_entry(account: &str, entry: &Entry) -> Result<Vec<u8>, StoreError> {
+    check(account, entry)?;
+    let (period, number) = (entry.period.to_le_bytes(), entry.number.to_le_bytes());
+    seal_json(&[account.as_bytes(), &period, &number], entry)
+}
+
+/// Opens what [`seal_entry`] made.
+pub(super) fn unseal_entry(
+    account: &str,
+    period: u64,
+    number: u64,
+    sealed: &[u8],
+) -> Result<Entry, StoreError> {
+    unseal_json(
+        &[account.as_bytes(), &period.to_le_bytes(), &number.to_le_bytes()],
+        sealed,
+    )
+}
+
 /// Refuses an entry that JSON could not give back: it knows no infinity, and no number that is none.
-pub(super) fn check(account: &str, entry: &Entry) -> Result<(), StoreError> {
+fn check(account: &str, entry: &Entry) -> Result<(), StoreError> {
     let numbers: [&[f64]; 2] = match &entry.event {
         Event::Opened { budgets, .. } => [budgets, &[]],
         Event::Decided { context, action, .. } => [context, action],

@@ -2,8 +2,10 @@
 
 mod codec;
 mod embedded;
+mod postgres;
 
 pub use embedded::Embedded;
+pub use postgres::Postgres;
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -148,6 +150,17 @@ impl Batch {
     }
 }
 
+/// A request that is looked for by its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted<'a> {
+    /// The account.
+    pub account: &'a str,
+    /// The periods in which it may be.
+    pub periods: RangeInclusive<u64>,
+    /// The key.
+    pub key: &'a str,
+}
+
 /// A store: durable, with all-or-nothing batches. One thread of the authority owns it, so that its calls may block.
 pub trait Store: Send {
     /// The names of all accounts.
@@ -180,7 +193,7 @@ pub trait Store: Send {
         most: usize,
     ) -> Result<Vec<Entry>, StoreError>;
 
-    /// The entry of a request, by its key, in the given periods.
+    /// The entry of a request, by its key, in the given periods; the newest, should there be several.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -190,6 +203,15 @@ pub trait Store: Send {
         periods: RangeInclusive<u64>,
         key: &str,
     ) -> Result<Option<Entry>, StoreError>;
+
+    /// The entries of several requests at once, in their order: one way to a server and back.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    fn by_keys(&mut self, wanted: &[Wanted<'_>]) -> Result<Vec<Option<Entry>>, StoreError> {
+        let one = |wanted: &Wanted<'_>| self.by_key(wanted.account, wanted.periods.clone(), wanted.key);
+        wanted.iter().map(one).collect()
+    }
 
     /// All API keys.
     ///

@@ -11,7 +11,7 @@ use redb::{
 use super::FORMAT;
 use super::file::foreign;
 use crate::entry::{ApiKey, Entry};
-use crate::store::codec::{check, seal, seal_json, unseal, unseal_json};
+use crate::store::codec::{seal, seal_entry, seal_json, unseal, unseal_entry, unseal_json};
 use crate::store::{AccountRecord, Batch, StoreError, Write};
 
 /// The format and the epoch.
@@ -175,7 +175,7 @@ pub(super) fn entries(
     let rows = range.take(most).map(|row| {
         let (key, value) = row.map_err(failed)?;
         let (account, period, number) = key.value();
-        entry(account, period, number, value.value())
+        unseal_entry(account, period, number, value.value())
     });
     rows.collect()
 }
@@ -199,7 +199,7 @@ pub(super) fn by_key(
         let value = value.ok_or_else(|| StoreError::Damaged {
             reason: format!("{account} {period}-{number}: its key is there, the entry is not"),
         })?;
-        return entry(account, period, number, value.value()).map(Some);
+        return unseal_entry(account, period, number, value.value()).map(Some);
     }
     Ok(None)
 }
@@ -221,13 +221,6 @@ fn kept(read: &ReadTransaction, account: &str) -> Result<u64, StoreError> {
     value.map_or(Ok(0), |value| number(&[account.as_bytes()], value.value()))
 }
 
-fn entry(account: &str, period: u64, number: u64, sealed: &[u8]) -> Result<Entry, StoreError> {
-    unseal_json(
-        &[account.as_bytes(), &period.to_le_bytes(), &number.to_le_bytes()],
-        sealed,
-    )
-}
-
 fn request_key<'a>(account: &'a str, period: &'a [u8], key: &'a str) -> [&'a [u8]; 3] {
     [account.as_bytes(), period, key.as_bytes()]
 }
@@ -243,6 +236,13 @@ pub(super) fn commit(db: &Database, epoch: u64, batch: &Batch) -> Result<(), Sto
         return outcome;
     }
     write.commit().map_err(failed)
+}
+
+/// The number of entries in the file, those included that are forgotten.
+#[cfg(test)]
+pub(super) fn stored(db: &Database) -> Result<u64, StoreError> {
+    let read = db.begin_read().map_err(failed)?;
+    read.open_table(ENTRIES).map_err(failed)?.len().map_err(failed)
 }
 
 /// Deletes a chunk of what is forgotten, if there is any.
@@ -271,12 +271,8 @@ fn write_all(write: &WriteTransaction, batch: &Batch) -> Result<(), StoreError> 
                 write_one(write, one)?;
                 continue;
             };
-            check(account, entry)?;
             let (period, number) = (entry.period, entry.number);
-            let sealed = seal_json(
-                &[account.as_bytes(), &period.to_le_bytes(), &number.to_le_bytes()],
-                entry,
-            )?;
+            let sealed = seal_entry(account, entry)?;
             let old = entries
                 .insert((account.as_str(), period, number), &*sealed)
                 .map_err(failed)?;
