@@ -1,0 +1,212 @@
+//! Damaged store files: the service refuses to start, says 503, or gives back what was written; never anything else.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail, ensure};
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+use serde_json::{Value, json};
+
+use crate::history::Asked;
+use crate::http::{Client, Request};
+use crate::server::{Node, PATIENCE, make_key};
+
+/// How a damaged store was taken.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) refused: usize,
+    pub(super) unavailable: usize,
+    pub(super) served: usize,
+}
+
+/// Decisions in the store that is damaged.
+const DECISIONS: u64 = 60;
+
+/// Damages a store so many times, and starts the service on it.
+pub(super) async fn run(laau: &Path, cases: u64, seed: u64) -> anyhow::Result<Found> {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("store.redb");
+    let store = path.display().to_string();
+    let secret = make_key(laau, &store, "admin", None)?;
+    let mut node = Node::new(laau, &store, folder.path(), "store")?;
+    node.up().await?;
+    let written = write(&node, &secret).await?;
+    // Killed, not ended: both ends of its file are those of a crash.
+    node.kill()?;
+    let sound = std::fs::read(&path)?;
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let mut found = Found::default();
+    for number in 0..cases {
+        let bytes = damage(&sound, &mut random);
+        std::fs::write(&path, &bytes)?;
+        one(&mut node, &secret, &written, &mut found)
+            .await
+            .with_context(|| format!("damaged store {number}, seed {seed}"))?;
+    }
+    Ok(found)
+}
+
+/// An account with some decisions; gives its log.
+async fn write(node: &Node, secret: &str) -> anyhow::Result<Value> {
+    let mut client = Client::new(node.address, PATIENCE);
+    let spec = json!({"name": "kept", "policy": {"name": "mw"}, "budgets": [50.0], "horizon": 100,
+                      "problem": {"name": "weighted-fairness", "lower": 0.1}});
+    let mut requests = vec![Request::post("/v1/accounts", spec.to_string()).by(secret)];
+    for number in 0..DECISIONS {
+        let asked = Asked::Decide {
+            context: vec![number as f64 / DECISIONS as f64],
+        };
+        requests.push(crate::clients::request(
+            "kept",
+            &format!("kept-{number}"),
+            &asked,
+            secret,
+        ));
+    }
+    for request in requests {
+        let response = client.send(&request).await?;
+        ensure!(response.status < 300, "{} {}", response.status, response.text());
+    }
+    let response = client.send(&log(secret)).await?;
+    ensure!(response.status == 200, "{} {}", response.status, response.text());
+    Ok(response.json())
+}
+
+fn log(secret: &str) -> Request {
+    Request::get("/v1/accounts/kept/periods/0/entries").by(secret)
+}
+
+/// Flips bits, cuts, overwrites a stretch, or swaps two pages.
+fn damage(sound: &[u8], random: &mut ChaCha8Rng) -> Vec<u8> {
+    let mut bytes = sound.to_vec();
+    let length = bytes.len();
+    // Most of a store is free space: half of the damage goes where something is.
+    let used: Vec<usize> = (0..length / 4096)
+        .filter(|page| {
+            sound[page * 4096..(page + 1) * 4096]
+                .iter()
+                .any(|byte| *byte != 0)
+        })
+        .collect();
+    let place = |random: &mut ChaCha8Rng| {
+        if used.is_empty() || random.random_bool(0.3) {
+            random.random_range(0..length)
+        } else {
+            used[random.random_range(0..used.len())] * 4096 + random.random_range(0..4096)
+        }
+    };
+    match random.random_range(0..6) {
+        0..3 => {
+            for _ in 0..random.random_range(1..9) {
+                bytes[place(random)] ^= 1 << random.random_range(0..8);
+            }
+        }
+        3 => bytes.truncate(place(random)),
+        4 => {
+            let start = place(random);
+            let end = (start + random.random_range(1..5000)).min(length);
+            let fill: u8 = random.random();
+            bytes[start..end].fill(fill);
+        }
+        _ => {
+            let (one, other) = (place(random) / 4096, place(random) / 4096);
+            for offset in 0..4096 {
+                let (one, other) = (one * 4096 + offset, other * 4096 + offset);
+                if one < length && other < length {
+                    bytes.swap(one, other);
+                }
+            }
+        }
+    }
+    bytes
+}
+
+async fn one(node: &mut Node, secret: &str, written: &Value, found: &mut Found) -> anyhow::Result<()> {
+    node.start()?;
+    let mut client = Client::new(node.address, Duration::from_secs(20));
+    let began = Instant::now();
+    loop {
+        if let Some(status) = node.exited()? {
+            node.end(Duration::from_secs(1)).await?;
+            ensure!(
+                status.signal().is_none() && status.code() != Some(101),
+                "it crashed: {status}: {}",
+                node.last_words()
+            );
+            ensure!(
+                !status.success(),
+                "it ended as if all were well: {}",
+                node.last_words()
+            );
+            node.check_panics()?;
+            found.refused += 1;
+            return Ok(());
+        }
+        if client
+            .send(&Request::get("/healthz"))
+            .await
+            .is_ok_and(|response| response.status == 200)
+        {
+            break;
+        }
+        ensure!(
+            began.elapsed() < PATIENCE,
+            "it neither starts nor ends: {}",
+            node.last_words()
+        );
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let mut unavailable = false;
+    for request in [
+        log(secret),
+        Request::get("/v1/accounts/kept").by(secret),
+        crate::clients::request("kept", "after", &Asked::Decide { context: vec![0.5] }, secret),
+        crate::clients::request(
+            "kept",
+            "kept-7",
+            &Asked::Decide {
+                context: vec![7.0 / DECISIONS as f64],
+            },
+            secret,
+        ),
+        log(secret),
+    ] {
+        let Ok(response) = client.send(&request).await else {
+            let ended = node.exited()?;
+            bail!(
+                "no answer to {} {}; ended: {ended:?}: {}",
+                request.method,
+                request.path,
+                node.last_words()
+            );
+        };
+        match response.status {
+            200 if request.path.ends_with("/entries") => {
+                let (found, written) = (&response.json()["entries"], &written["entries"]);
+                let as_written = found.as_array().zip(written.as_array());
+                let as_written = as_written.is_some_and(|(found, written)| found.starts_with(written));
+                ensure!(as_written, "the log is not what was written: {found}");
+            }
+            // What was lost with the key's hash or the account's record is gone, and says so.
+            200 | 401 | 404 => {}
+            503 => unavailable = true,
+            status => bail!(
+                "{} {} is answered {status} {}",
+                request.method,
+                request.path,
+                response.text()
+            ),
+        }
+        unavailable |= matches!(response.status, 401 | 404);
+    }
+    node.kill()?;
+    node.check_panics()?;
+    *(if unavailable {
+        &mut found.unavailable
+    } else {
+        &mut found.served
+    }) += 1;
+    Ok(())
+}
