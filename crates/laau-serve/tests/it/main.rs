@@ -1,6 +1,7 @@
 //! The integration tests of laau-serve, in one binary.
 
 mod client;
+mod cluster;
 mod example;
 mod http;
 mod page;
