@@ -10,7 +10,7 @@ use num_bigint::BigInt;
 /// The exact value of a float that is not negative.
 pub(super) fn exact(value: f64) -> BigInt {
     assert!(value >= 0.0 && value.is_finite());
-    let bits = value.to_bits();
+    let bits = value.abs().to_bits();
     let (exponent, fraction) = (bits >> 52, bits & ((1 << 52) - 1));
     match exponent {
         0 => BigInt::from(fraction),
@@ -120,7 +120,10 @@ impl Books {
     pub(super) fn check_view(&self, view: &AccountView) {
         let period = view.period.as_ref().unwrap();
         let open = &self.open;
-        assert_eq!((period.number, period.began, period.until), (self.number, open.at, open.until));
+        assert_eq!(
+            (period.number, period.began, period.until),
+            (self.number, open.at, open.until)
+        );
         assert_eq!(period.budgets, open.budgets);
         open.check_remaining(&period.remaining);
         let is_open = |hold: &&Hold| matches!(hold, Hold::Open(_));
@@ -168,7 +171,10 @@ fn check_budgets(spec: &AccountSpec, previous: &Period, log: &[Entry], open: &Pe
             let mut keys = BTreeMap::new();
             read_period(spec, 0, &log[..length], &mut keys).remaining(budget) + &fresh
         });
-        assert!(sums.into_iter().any(|sum| is_floor(given, &sum)), "{given:e} of budget {budget}");
+        assert!(
+            sums.into_iter().any(|sum| is_floor(given, &sum)),
+            "{given:e} of budget {budget}"
+        );
     }
 }
 
@@ -302,9 +308,13 @@ pub(super) fn is_of(event: &Event, change: &Change) -> bool {
         }
         (Event::Opened { .. }, Change::Open) => true,
         (Event::Skipped { steps }, Change::Skip { steps: asked }) => steps == asked,
-        (Event::Settled { hold, usage }, Change::Settle { decision, usage: asked }) => {
-            decision.ends_with(&format!("-{hold}")) && same(usage, asked)
-        }
+        (
+            Event::Settled { hold, usage },
+            Change::Settle {
+                decision,
+                usage: asked,
+            },
+        ) => decision.ends_with(&format!("-{hold}")) && same(usage, asked),
         (Event::Released { hold }, Change::Release { decision }) => decision.ends_with(&format!("-{hold}")),
         _ => false,
     }
