@@ -1,0 +1,3 @@
+//! The integration tests of laau-serve, in one binary.
+
+mod store;
