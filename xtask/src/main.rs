@@ -9,6 +9,7 @@ mod audit;
 mod figures;
 mod lines;
 mod newcomer;
+mod picture;
 mod python;
 mod reproduce;
 mod serve;
@@ -79,6 +80,10 @@ enum Command {
     ///
     /// Examples: cargo xtask python; cargo xtask python --full
     Python(python::PythonArgs),
+    /// Draws the page of `laau serve --demo` for its document; needs Chromium.
+    ///
+    /// Example: cargo xtask picture
+    Picture,
     /// Attacks and measures the real `laau serve` from outside: crashes, a naive rival, authority, fuzzing, load.
     ///
     /// Examples: cargo xtask serve crash --kills 200; cargo xtask serve crash --kills 50 --store postgres; cargo xtask serve load
@@ -105,6 +110,7 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => bench::run(&arguments, &workspace_root()),
         Command::Dashboard(arguments) => page::run(&arguments, &workspace_root()),
         Command::Python(arguments) => python::run(&arguments, &workspace_root()),
+        Command::Picture => picture::run(&workspace_root()),
         Command::Serve(arguments) => serve::run(&arguments, &workspace_root()),
         Command::Figures { folder } => figures::run(&folder),
     };

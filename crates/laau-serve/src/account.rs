@@ -5,10 +5,15 @@ use std::collections::BTreeMap;
 use laau::core::Certificate;
 use laau::registry::ProblemSpec;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// Where a policy comes from.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(untagged, deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(
+    untagged,
+    deny_unknown_fields,
+    expecting = "expected a policy as {\"file\": …} or as {\"name\": …, \"parameters\": {…}}"
+)]
 pub enum PolicySource {
     /// A policy file or a model in the folder of policies.
     File {
@@ -26,7 +31,7 @@ pub enum PolicySource {
 }
 
 /// A guard: at least a share of what an incumbent would have gained.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GuardSpec {
     /// The incumbent.
@@ -41,7 +46,7 @@ fn default_level() -> f64 {
 }
 
 /// When periods begin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PeriodSpec {
     /// A period lasts so many seconds and begins at multiples of them since 1970.
@@ -49,13 +54,14 @@ pub struct PeriodSpec {
 }
 
 /// The settings of an account.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AccountSpec {
     /// Its name: lower-case letters, digits, `.`, `_` and `-`, at most 64, a letter or digit first.
     pub name: String,
     /// The problem; a policy file knows its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = crate::http::problem_schema)]
     pub problem: Option<ProblemSpec>,
     /// The policy that decides.
     pub policy: PolicySource,
@@ -76,7 +82,7 @@ pub struct AccountSpec {
 }
 
 /// A period as it is shown.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PeriodView {
     /// Its number, from 0.
     pub number: u64,
@@ -101,11 +107,12 @@ pub struct PeriodView {
     /// The prices behind the last decision.
     pub multiplier: Option<Vec<f64>>,
     /// What the guard has kept of its promise.
+    #[schema(value_type = Option<Object>)]
     pub certificate: Option<Certificate>,
 }
 
 /// An account as it is shown.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AccountView {
     /// Its settings.
     pub spec: AccountSpec,

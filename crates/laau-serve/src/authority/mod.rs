@@ -4,13 +4,14 @@ use std::sync::mpsc::{SyncSender, TrySendError};
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::{broadcast, oneshot};
+use utoipa::ToSchema;
 
 use crate::account::{AccountSpec, AccountView};
 use crate::entry::{ApiKey, DecisionId, Entry};
 use crate::error::Error;
 
 /// The body of a request to decide.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DecisionRequest {
     /// The context of the step.
@@ -18,7 +19,7 @@ pub struct DecisionRequest {
 }
 
 /// The body of a settlement.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Settlement {
     /// The usage that really happened, of each budget: at most what was held.
@@ -108,7 +109,7 @@ pub(crate) enum Command {
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, Error>>;
 
 /// What subscribers hear of, after it is durable.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Notice {
     /// The account.
     pub account: String,

@@ -1,0 +1,177 @@
+//! A service that runs on a store of its own.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use laau_serve::store::Embedded;
+use laau_serve::http::{Access, HttpOptions, Server};
+use laau_serve::{Authority, AuthorityOptions, Metrics, NewKey, Scope};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+
+/// A service on a store of its own, in a thread of its own.
+pub(crate) struct Place {
+    address: SocketAddr,
+    access: Access,
+    folder: TempDir,
+    running: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
+    admin: Option<String>,
+}
+
+impl Place {
+    /// A service for whoever is on this machine.
+    pub(crate) fn open() -> Self {
+        Self::new(Access::InsecureLoopback)
+    }
+
+    /// A service that asks for keys.
+    pub(crate) fn with_keys() -> Self {
+        Self::new(Access::Keys)
+    }
+
+    fn new(access: Access) -> Self {
+        let mut place = Self {
+            address: ([127, 0, 0, 1], 0).into(),
+            access,
+            folder: tempfile::tempdir().unwrap(),
+            running: None,
+            admin: None,
+        };
+        place.start();
+        place
+    }
+
+    /// Starts; for the second time at the same address.
+    pub(crate) fn start(&mut self) {
+        let (ready, address) = std::sync::mpsc::channel();
+        let (end, ended) = oneshot::channel();
+        let (file, asked, access) = (self.folder.path().join("store"), self.address, self.access);
+        let wants_key = access == Access::Keys && self.admin.is_none();
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            runtime.block_on(serve(&file, asked, access, wants_key, &ready, ended));
+        });
+        let (address, admin) = address.recv().expect("the service starts");
+        self.address = address;
+        self.admin = admin.or(self.admin.take());
+        self.running = Some((end, thread));
+    }
+
+    /// Ends, and waits for it.
+    pub(crate) fn stop(&mut self) {
+        if let Some((end, thread)) = self.running.take() {
+            let _ = end.send(());
+            thread.join().unwrap();
+        }
+    }
+
+    pub(crate) fn origin(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Asks; gives status and body.
+    pub(crate) fn ask(&self, method: &str, path: &str, key: &str, body: Option<&Value>) -> (u16, Value) {
+        let agent: ureq::Agent = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .build()
+            .into();
+        let mut request = ureq::http::Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.origin()))
+            .header("Idempotency-Key", key);
+        if let Some(admin) = &self.admin {
+            request = request.header("Authorization", format!("Bearer {admin}"));
+        }
+        let body = body.map(Value::to_string).unwrap_or_default();
+        if !body.is_empty() {
+            request = request.header("Content-Type", "application/json");
+        }
+        let mut answer = agent.run(request.body(body).unwrap()).unwrap();
+        let text = answer.body_mut().read_to_string().unwrap();
+        (
+            answer.status().as_u16(),
+            serde_json::from_str(&text).unwrap_or(Value::Null),
+        )
+    }
+
+    /// Makes an account with two hundred steps.
+    pub(crate) fn account(&self, name: &str) {
+        let spec = json!({
+            "name": name,
+            "problem": {"name": "weighted-fairness"},
+            "policy": {"name": "mw"},
+            "guard": {"policy": {"name": "equal"}, "level": 0.9},
+            "budgets": [2000.0],
+            "horizon": 200,
+        });
+        let (status, body) = self.ask("POST", "/v1/accounts", "-", Some(&spec));
+        assert_eq!(status, 201, "{body}");
+    }
+
+    /// Decides under a key; gives the name of the decision.
+    pub(crate) fn decide(&self, account: &str, key: &str) -> String {
+        let body = json!({"context": [0.4]});
+        let (status, body) = self.ask(
+            "POST",
+            &format!("/v1/accounts/{account}/decisions"),
+            key,
+            Some(&body),
+        );
+        assert_eq!(status, 200, "{body}");
+        body["decision"].as_str().unwrap().to_owned()
+    }
+
+    /// Makes a key of a scope.
+    pub(crate) fn key(&self, scope: &str) -> String {
+        let (status, body) = self.ask("POST", "/v1/keys", "-", Some(&json!({"scope": scope})));
+        assert_eq!(status, 201, "{body}");
+        let secret = body.as_object().unwrap().values().filter_map(Value::as_str);
+        secret.filter(|text| text.starts_with("laau_")).next().unwrap().to_owned()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+type Ready = std::sync::mpsc::Sender<(SocketAddr, Option<String>)>;
+
+async fn serve(
+    file: &Path,
+    address: SocketAddr,
+    access: Access,
+    wants_key: bool,
+    ready: &Ready,
+    end: oneshot::Receiver<()>,
+) {
+    let store = Box::new(Embedded::open(file).unwrap());
+    let (authority, running) = Authority::start(store, AuthorityOptions::default()).unwrap();
+    let mut admin = None;
+    if wants_key {
+        let made = NewKey::generate(Scope::Admin, None).unwrap();
+        authority.add_key(made.key.clone()).await.unwrap();
+        admin = Some(made.token());
+    }
+    let options = HttpOptions {
+        access,
+        ..HttpOptions::default()
+    };
+    let server = Server::bind(address, authority, options, None, Arc::new(Metrics::new()))
+        .await
+        .unwrap();
+    ready.send((server.address().unwrap(), admin)).unwrap();
+    server
+        .run(async {
+            let _ = end.await;
+        })
+        .await;
+    running.stop();
+}
