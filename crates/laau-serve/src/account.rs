@@ -89,21 +89,28 @@ const LONGEST_HORIZON: usize = 2_000_000;
 /// Ten years.
 const LONGEST_PERIOD: u64 = 10 * 366 * 24 * 3600;
 
+/// Checks the name of an account.
+pub(crate) fn check_name(name: &str) -> Result<(), Error> {
+    let inner = |byte: &u8| {
+        byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'.' | b'_' | b'-')
+    };
+    let first = name.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit());
+    if first && name.len() <= 64 && name.as_bytes().iter().all(inner) {
+        return Ok(());
+    }
+    Err(Error::Invalid {
+        reason: format!(
+            "expected a name of lower-case letters, digits, `.`, `_` and `-`, at most 64, a letter or digit first, found `{}`",
+            name.escape_debug()
+        ),
+    })
+}
+
 impl AccountSpec {
     /// Checks what can be wrong with settings whatever the problem is.
     pub(crate) fn validate(&self) -> Result<(), Error> {
         let invalid = |reason: String| Err(Error::Invalid { reason });
-        let inner = |byte: u8| {
-            byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'.' | b'_' | b'-')
-        };
-        let name = self.name.as_bytes();
-        let first = name.first().is_some_and(u8::is_ascii_alphanumeric);
-        if !first || name.len() > 64 || !name.iter().copied().all(inner) {
-            return invalid(format!(
-                "expected a name of lower-case letters, digits, `.`, `_` and `-`, at most 64, a letter or digit first, found `{}`",
-                self.name.escape_debug()
-            ));
-        }
+        check_name(&self.name)?;
         if let Some(horizon) = self
             .horizon
             .filter(|steps| !(1..=LONGEST_HORIZON).contains(steps))

@@ -77,6 +77,12 @@ impl Staged {
         self.keys.get(&(account.to_owned(), key.to_owned()))
     }
 
+    /// The number of lines that it adds to logs.
+    pub(super) fn changes(&self) -> usize {
+        let lines = self.batch.writes.iter();
+        lines.filter(|write| matches!(write, Write::Append { .. })).count()
+    }
+
     /// Keeps an answer until the batch is durable: it may rest on what others in the batch did.
     pub(super) fn reply<T: Send + 'static>(&mut self, reply: Reply<T>, answer: Result<T, Error>) {
         self.replies.push(Box::new(move |committed| {

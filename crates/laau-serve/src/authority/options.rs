@@ -1,9 +1,11 @@
 //! How an authority is run.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Clock;
+use crate::metrics::Metrics;
 
 /// How an authority is run.
 ///
@@ -14,6 +16,7 @@ use crate::clock::Clock;
 /// | `batch` | 4,096 | requests that share one commit, at most |
 /// | `tick` | 250 ms | how often leases are renewed, and periods begun by the clock |
 /// | `most_accounts` | 10,000 | accounts that may be made |
+/// | `metrics` | none | where commits are measured |
 /// | `clock` | the system's | when periods begin, and what is written beside decisions |
 #[derive(Debug, Clone)]
 pub struct AuthorityOptions {
@@ -27,6 +30,8 @@ pub struct AuthorityOptions {
     pub tick: Duration,
     /// Accounts that may be made.
     pub most_accounts: usize,
+    /// Where commits are measured.
+    pub metrics: Option<Arc<Metrics>>,
     /// What time it is.
     pub clock: Clock,
 }
@@ -39,6 +44,7 @@ impl Default for AuthorityOptions {
             batch: 4_096,
             tick: Duration::from_millis(250),
             most_accounts: 10_000,
+            metrics: None,
             clock: Clock::system(),
         }
     }

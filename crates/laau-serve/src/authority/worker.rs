@@ -121,7 +121,9 @@ impl Worker {
         } else {
             let began = Instant::now();
             let committed = self.store.commit(&staged.batch);
-            metrics::histogram!("laau_store_commit_seconds").record(began.elapsed().as_secs_f64());
+            if let Some(metrics) = &self.options.metrics {
+                metrics.committed(began.elapsed(), staged.changes(), committed.is_ok());
+            }
             committed
         };
         let touched = staged.batch.epochs.keys();
