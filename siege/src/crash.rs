@@ -69,7 +69,8 @@ pub(crate) async fn run(arguments: &CrashArgs, laau: &Path) -> anyhow::Result<()
         let mut node = Node::new(laau, &store, folder.path(), name)?;
         if cluster.is_some() {
             let address = format!("http://{}", node.address);
-            node = node.with(&["--advertise", &address]);
+            // The shortest lease there is: a siege waits for its end many times.
+            node = node.with(&["--advertise", &address, "--lease", "2"]);
         }
         node.up().await?;
         nodes.push(node);

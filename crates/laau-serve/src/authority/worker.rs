@@ -80,16 +80,13 @@ impl Worker {
     fn serve(&mut self, first: Command, commands: &Receiver<Command>) {
         let mut staged = self.staged();
         let now = self.options.clock.now();
-        let mut next = Some(first);
-        for _ in 0..self.options.batch {
-            let Some(command) = next.take() else { break };
+        self.apply(first, now, &mut staged);
+        // What is left waits for the next batch: between two of them leases are renewed, however many ask.
+        for _ in 1..self.options.batch {
+            let Ok(command) = commands.try_recv() else { break };
             self.apply(command, now, &mut staged);
-            next = commands.try_recv().ok();
         }
         self.commit(staged);
-        if let Some(command) = next {
-            self.serve(command, commands);
-        }
     }
 
     /// What happens while nobody asks: leases are renewed, periods begin by the clock.
