@@ -3,6 +3,7 @@
 mod conformance;
 mod embedded;
 mod postgres;
+mod restarts;
 mod sample;
 mod server;
 

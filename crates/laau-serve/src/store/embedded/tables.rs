@@ -238,6 +238,13 @@ pub(super) fn commit(db: &Database, epoch: u64, batch: &Batch) -> Result<(), Sto
     write.commit().map_err(failed)
 }
 
+/// The number of entries in the file, those included that are forgotten.
+#[cfg(test)]
+pub(super) fn stored(db: &Database) -> Result<u64, StoreError> {
+    let read = db.begin_read().map_err(failed)?;
+    read.open_table(ENTRIES).map_err(failed)?.len().map_err(failed)
+}
+
 /// Deletes a chunk of what is forgotten, if there is any.
 pub(super) fn tidy(db: &Database) -> Result<(), StoreError> {
     let read = db.begin_read().map_err(failed)?;

@@ -1,6 +1,6 @@
 //! What every store promises.
 
-use laau_serve::store::{Batch, Store, StoreError, Write};
+use laau_serve::store::{Batch, Store, StoreError, Wanted, Write};
 use laau_serve::{Entry, Event};
 
 use super::Place;
@@ -218,6 +218,22 @@ pub(super) fn keys_are_found_in_the_periods_asked_for(place: &dyn Place) {
     assert_eq!(store.by_key("a", 0..=2, "").expect("answers"), None);
     assert_eq!(store.by_key("b", 0..=2, "old").expect("answers"), None);
     assert_eq!(store.entries("a", 1, 1, 1).expect("answers"), [without]);
+    let wanted = |account, last, key| Wanted {
+        account,
+        periods: 0..=last,
+        key,
+    };
+    let all = [
+        wanted("a", 1, "none"),
+        wanted("a", 1, "new"),
+        wanted("b", 1, "new"),
+        wanted("a", 9, "old"),
+        wanted("a", 1, "new"),
+    ];
+    let new = Some(entry(1, 0, "new"));
+    let found = [None, new.clone(), None, Some(entry(2, 0, "old")), new];
+    assert_eq!(store.by_keys(&all).expect("answers"), found);
+    assert_eq!(store.by_keys(&[]).expect("answers"), []);
 }
 
 pub(super) fn numbers_come_back_to_the_last_bit(place: &dyn Place) {

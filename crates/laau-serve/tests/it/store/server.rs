@@ -102,7 +102,8 @@ impl Server {
                 .args(["-c", script, "sh"])
                 .arg(&self.programs)
                 .arg(&self.folder)
-                .stdin(Stdio::piped());
+                .stdin(Stdio::piped())
+                .stderr(Stdio::null());
             std::fs::write(self.folder.join("keep"), "").expect("the folder can be written");
             let mut child = shell.spawn().expect("the shell starts");
             while child.try_wait().expect("the child can be asked").is_none() {
