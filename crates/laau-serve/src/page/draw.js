@@ -147,7 +147,7 @@ function drawDecisions(account, log) {
     note.textContent = "Reading the log …";
   } else {
     const address = api.path("accounts", account.spec.name, "decisions");
-    patch(note, [document.createTextNode("No decisions in this period. A program asks for one like this:"), view.curl(address, { keyed: true, body: `{"context":[0.5]}` })]);
+    patch(note, [document.createTextNode("No decisions in this period. A program asks for one like this:"), view.curl(address, { keyed: true, body: JSON.stringify({ context: Array(account.context ?? 1).fill(0.5) }) })]);
   }
 }
 
