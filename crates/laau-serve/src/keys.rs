@@ -9,6 +9,7 @@ use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 use tokio::sync::Mutex;
 
+use crate::account::check_name;
 use crate::authority::Authority;
 use crate::entry::{ApiKey, Scope};
 use crate::error::Error;
@@ -33,8 +34,12 @@ impl NewKey {
     /// Makes a key from the system's random numbers.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when the system has no random numbers, which does not happen on one that has booted.
+    /// [`Error::Invalid`] for an account that cannot be, or when the system has no random numbers, which does not happen on one
+    /// that has booted.
     pub fn generate(scope: Scope, account: Option<String>) -> Result<Self, Error> {
+        if let Some(name) = &account {
+            check_name(name)?;
+        }
         let mut random = [0; ID_BYTES + SECRET_BYTES];
         getrandom::fill(&mut random).map_err(|error| Error::Invalid {
             reason: format!("the system gives no random numbers: {error}"),

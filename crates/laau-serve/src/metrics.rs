@@ -62,7 +62,7 @@ impl Default for Metrics {
         ] {
             recorder.describe_counter(name.into(), None, words.into());
         }
-        recorder.describe_gauge("laau_queue_length".into(), None, "Requests that the last batch found waiting".into());
+        recorder.describe_gauge("laau_queue_length".into(), None, "Requests that wait for the authority".into());
         let key = Key::from_static_name;
         Self {
             handle: recorder.handle(),
@@ -108,11 +108,16 @@ impl Metrics {
         seconds.record(latency.as_secs_f64());
     }
 
-    /// A commit of the store: how long it took, how many changes shared it, and how many requests had waited.
-    pub fn committed(&self, took: Duration, changes: usize, waited: usize, stored: bool) {
+    /// A request that waits for the authority, until the guard is dropped.
+    pub(crate) fn waiting(&self) -> Waiting<'_> {
+        self.queue.increment(1.0);
+        Waiting(&self.queue)
+    }
+
+    /// A commit of the store: how long it took, and how many changes shared it.
+    pub(crate) fn committed(&self, took: Duration, changes: usize, stored: bool) {
         self.commits.record(took.as_secs_f64());
         self.batches.record(changes as f64);
-        self.queue.set(waited as f64);
         if !stored {
             self.failed_commits.increment(1);
         }
@@ -133,6 +138,15 @@ impl Metrics {
         let mut text = self.handle.render();
         gauges(accounts, &mut text);
         text
+    }
+}
+
+/// A request that waits.
+pub(crate) struct Waiting<'a>(&'a metrics::Gauge);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.decrement(1.0);
     }
 }
 
@@ -215,7 +229,9 @@ mod tests {
         };
         metrics.changed("decide", Duration::from_millis(2), Some(&answer));
         metrics.answered("/v1/accounts", 401, Some("unauthorized"), Duration::from_micros(30));
-        metrics.committed(Duration::from_micros(300), 7, 9, true);
+        metrics.committed(Duration::from_micros(300), 7, true);
+        let _waiting = metrics.waiting();
+        drop(metrics.waiting());
         let text = metrics.render(&[]);
         for line in [
             "laau_changes_total{change=\"decide\",repeated=\"false\"} 1",
@@ -224,7 +240,7 @@ mod tests {
             "laau_change_seconds_bucket{change=\"decide\",le=\"0.0025\"} 1",
             "laau_store_commit_seconds_count 1",
             "laau_batch_size_bucket{le=\"8\"} 1",
-            "laau_queue_length 9",
+            "laau_queue_length 1",
             "laau_accounts{closed=\"false\"} 0",
         ] {
             assert!(text.lines().any(|found| found == line), "no `{line}` in\n{text}");

@@ -94,9 +94,6 @@ pub(super) async fn make(State(service): State<Arc<Service>>, request: Request) 
     let caller = service.caller(request.uri(), request.headers()).await?;
     caller.on_all(Scope::Admin)?;
     let KeyRequest { scope, account } = service.taking().json(request).await?;
-    if let Some(name) = &account {
-        crate::account::check_name(name)?;
-    }
     let new = NewKey::generate(scope, account)?;
     service
         .wait(service.authority.add_key(new.key.clone()))

@@ -6,7 +6,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response as Described, ResponseBuilder, Type};
-use utoipa::{IntoResponses, Modify, OpenApi, PartialSchema as _, ToSchema, openapi};
+use utoipa::{IntoResponses, Modify, OpenApi, ToSchema, openapi};
 
 use super::problem::Problem;
 use super::{accounts, changes, events, health, key_routes};

@@ -107,6 +107,7 @@ impl Service {
         answer: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Refusal> {
         let within = self.options.answer_time;
+        let _waiting = self.metrics.waiting();
         match tokio::time::timeout(within, answer).await {
             Ok(answer) => Ok(answer?),
             Err(_) => Err(Refusal::NoAnswer { within }),
