@@ -7,6 +7,8 @@ use laau::registry::ProblemSpec;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::error::Error;
+
 /// Where a policy comes from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(
@@ -79,6 +81,61 @@ pub struct AccountSpec {
     /// Whether what is left of a period is added to the budgets of the next.
     #[serde(default)]
     pub rollover: bool,
+}
+
+/// Up to here a ledger keeps the reserve of the steps to come without rounding.
+const LONGEST_HORIZON: usize = 2_000_000;
+
+/// Ten years.
+const LONGEST_PERIOD: u64 = 10 * 366 * 24 * 3600;
+
+/// Checks the name of an account.
+pub(crate) fn check_name(name: &str) -> Result<(), Error> {
+    let inner = |byte: &u8| {
+        byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'.' | b'_' | b'-')
+    };
+    let first = name.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit());
+    if first && name.len() <= 64 && name.as_bytes().iter().all(inner) {
+        return Ok(());
+    }
+    Err(Error::Invalid {
+        reason: format!(
+            "expected a name of lower-case letters, digits, `.`, `_` and `-`, at most 64, a letter or digit first, found `{}`",
+            name.escape_debug()
+        ),
+    })
+}
+
+impl AccountSpec {
+    /// Checks what can be wrong with settings whatever the problem is.
+    pub(crate) fn validate(&self) -> Result<(), Error> {
+        let invalid = |reason: String| Err(Error::Invalid { reason });
+        check_name(&self.name)?;
+        if let Some(horizon) = self
+            .horizon
+            .filter(|steps| !(1..=LONGEST_HORIZON).contains(steps))
+        {
+            return invalid(format!(
+                "expected a horizon of 1 to {LONGEST_HORIZON} steps, found {horizon}"
+            ));
+        }
+        if let Some(PeriodSpec { seconds }) = self.period
+            && !(1..=LONGEST_PERIOD).contains(&seconds)
+        {
+            return invalid(format!(
+                "expected a period of 1 to {LONGEST_PERIOD} seconds, found {seconds}"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether an account has these settings, which may leave open what its policy knows.
+    pub(crate) fn is_met_by(&self, stored: &Self) -> bool {
+        let mut asked = self.clone();
+        asked.problem = asked.problem.or_else(|| stored.problem.clone());
+        asked.horizon = asked.horizon.or(stored.horizon);
+        asked == *stored
+    }
 }
 
 /// A period as it is shown.

@@ -277,12 +277,8 @@ impl Period {
     pub(crate) fn replay(&mut self, event: &Event, replay: Replay) -> Result<(), Unplayable> {
         let played = match event {
             Event::Opened { .. } => return Err(Unplayable("the period begins twice".to_owned())),
-            Event::Decided {
-                context, action, ..
-            } if replay == Replay::Books => self.hold(context, action),
-            Event::Decided {
-                context, action, ..
-            } => {
+            Event::Decided { context, action, .. } if replay == Replay::Books => self.hold(context, action),
+            Event::Decided { context, action, .. } => {
                 let decided = self.check(context).and_then(|()| self.decide(context));
                 match decided {
                     Ok(decision) if !same_bits(&decision.action, action) => {

@@ -14,7 +14,7 @@ use crate::authority::{Authority, AuthorityOptions, Running};
 use crate::error::Error;
 use crate::http::{Access, HttpOptions, Server, Tls};
 use crate::metrics::Metrics;
-use crate::store::{Embedded, Store, StoreError};
+use crate::store::{Embedded, Postgres, Store, StoreError};
 
 /// Where a store is.
 #[derive(Clone, PartialEq, Eq)]
@@ -66,13 +66,10 @@ impl StorePlace {
     pub fn open(&self, address: &str, lease: Duration) -> Result<Box<dyn Store>, StoreError> {
         match self {
             Self::File(path) => Ok(Box::new(Embedded::open(path)?)),
-            Self::Postgres(url) => open_postgres(url, address, lease),
+            // A node is known again after a restart by where it is.
+            Self::Postgres(url) => Ok(Box::new(Postgres::connect(url, address, address, lease)?)),
         }
     }
-}
-
-fn open_postgres(_url: &str, _address: &str, _lease: Duration) -> Result<Box<dyn Store>, StoreError> {
-    Err(StoreError::Unavailable { reason: "PostgreSQL is not there yet".to_owned() })
 }
 
 /// Why a service did not start.

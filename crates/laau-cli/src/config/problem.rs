@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::values::rows;
 use super::{Config, Flags, Section, table};
-use crate::failure::{Failure, Hint as _};
+use crate::failure::Failure;
 
 /// Which problem, and its parameters; what is not given is as the problem's name promises.
 #[derive(Debug, Clone, PartialEq, Default, Args, Serialize, Deserialize)]

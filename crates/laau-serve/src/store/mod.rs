@@ -16,7 +16,7 @@ use crate::account::AccountSpec;
 use crate::entry::{ApiKey, Entry};
 
 /// Why a store did not answer.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// Reading or writing failed, or its outcome is not known. It may pass.

@@ -1,6 +1,8 @@
 //! The integration tests of laau-serve, in one binary.
 
+mod client;
 mod example;
+mod http;
 mod page;
 mod place;
 mod store;

@@ -84,9 +84,7 @@ pub fn deployed_from_bytes(bytes: &[u8], problem: Option<&ProblemSpec>) -> Resul
 
 /// Whether bytes are a model rather than a policy file: they begin with the length of a header, which text cannot mean.
 fn is_model(bytes: &[u8]) -> bool {
-    let length = bytes
-        .first_chunk::<8>()
-        .map(|length| u64::from_le_bytes(*length));
+    let length = bytes.first_chunk::<8>().map(|length| u64::from_le_bytes(*length));
     length.is_some_and(|length| length < bytes.len() as u64)
 }
 

@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::pin::Pin;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -11,16 +12,16 @@ use laau_serve::{AuthorityOptions, NewKey, Scope, ServeOptions, Serving, StorePl
 use tempfile::TempDir;
 
 /// The settings of an account.
-pub(super) const SPEC: &str = r#"{"name":"shop","problem":{"name":"weighted-fairness"},"policy":{"name":"mw"},"budgets":[250],"horizon":20}"#;
+pub(crate) const SPEC: &str = r#"{"name":"shop","problem":{"name":"weighted-fairness"},"policy":{"name":"mw"},"budgets":[250],"horizon":20}"#;
 
 /// Nothing takes this long but for a mistake.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running service.
-pub(super) struct Node {
-    pub(super) address: SocketAddr,
+pub(crate) struct Node {
+    pub(crate) address: SocketAddr,
     /// What every request carries.
-    pub(super) key: Option<String>,
+    pub(crate) key: Option<String>,
     end: Option<tokio::sync::oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
     _folder: TempDir,
@@ -28,19 +29,19 @@ pub(super) struct Node {
 
 impl Node {
     /// Without keys.
-    pub(super) fn open() -> Self {
+    pub(crate) fn open() -> Self {
         Self::start(|options| options.http.access = Access::InsecureLoopback)
     }
 
     /// Without keys, and with an account.
-    pub(super) fn with_account() -> Self {
+    pub(crate) fn with_account() -> Self {
         let node = Self::open();
         assert_eq!(node.post("/v1/accounts", None, SPEC).status, 201);
         node
     }
 
     /// With a key that may do everything, and other settings.
-    pub(super) fn start(set: impl FnOnce(&mut ServeOptions)) -> Self {
+    pub(crate) fn start(set: impl FnOnce(&mut ServeOptions)) -> Self {
         let folder = TempDir::new().unwrap();
         let file = folder.path().join("store.laau");
         let admin = NewKey::generate(Scope::Admin, None).unwrap();
@@ -64,14 +65,24 @@ impl Node {
         let key = (options.http.access == Access::Keys).then(|| admin.token());
         let serving = Serving::start(options).unwrap();
         let address = serving.address();
-        let (end, ended) = tokio::sync::oneshot::channel();
-        let thread = std::thread::spawn(move || {
-            let ended = async { drop(ended.await) };
+        let mut node = Self::around(address, folder, |ended| {
             serving.until(ended, std::future::pending()).unwrap();
         });
+        node.key = key;
+        node
+    }
+
+    /// Any service, which serves until its future is ready.
+    pub(crate) fn around(
+        address: SocketAddr,
+        folder: TempDir,
+        serve: impl FnOnce(Pin<Box<dyn Future<Output = ()> + Send>>) + Send + 'static,
+    ) -> Self {
+        let (end, ended) = tokio::sync::oneshot::channel::<()>();
+        let thread = std::thread::spawn(move || serve(Box::pin(async { drop(ended.await) })));
         Self {
             address,
-            key,
+            key: None,
             end: Some(end),
             thread: Some(thread),
             _folder: folder,
@@ -79,23 +90,23 @@ impl Node {
     }
 
     /// Asks the service to end; [`Node::join`] waits for it.
-    pub(super) fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         drop(self.end.take());
     }
 
-    pub(super) fn join(&mut self) {
+    pub(crate) fn join(&mut self) {
         self.end();
         if let Some(thread) = self.thread.take() {
             thread.join().unwrap();
         }
     }
 
-    pub(super) fn get(&self, path: &str) -> Response {
+    pub(crate) fn get(&self, path: &str) -> Response {
         self.send("GET", path, &[], "")
     }
 
     /// Posts JSON, or nothing, under an idempotency key.
-    pub(super) fn post(&self, path: &str, key: Option<&str>, body: &str) -> Response {
+    pub(crate) fn post(&self, path: &str, key: Option<&str>, body: &str) -> Response {
         let mut headers = Vec::new();
         if let Some(key) = key {
             headers.push(format!("Idempotency-Key: {key}"));
@@ -108,12 +119,12 @@ impl Node {
     }
 
     /// Sends a request with the node's own key.
-    pub(super) fn send(&self, method: &str, path: &str, headers: &[&str], body: &str) -> Response {
+    pub(crate) fn send(&self, method: &str, path: &str, headers: &[&str], body: &str) -> Response {
         self.send_as(self.key.as_deref(), method, path, headers, body)
     }
 
     /// Sends a request with any key.
-    pub(super) fn send_as(&self, key: Option<&str>, method: &str, path: &str, headers: &[&str], body: &str) -> Response {
+    pub(crate) fn send_as(&self, key: Option<&str>, method: &str, path: &str, headers: &[&str], body: &str) -> Response {
         let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", self.address);
         if let Some(key) = key {
             head += &format!("Authorization: Bearer {key}\r\n");
@@ -126,14 +137,14 @@ impl Node {
     }
 
     /// Sends bytes, and reads until the service closes the connection.
-    pub(super) fn raw(&self, bytes: &[u8]) -> Response {
+    pub(crate) fn raw(&self, bytes: &[u8]) -> Response {
         let mut stream = self.connect();
         // A service that refuses early does not read the rest.
         let _ = stream.write_all(bytes);
         Response::read(&mut stream)
     }
 
-    pub(super) fn connect(&self) -> TcpStream {
+    pub(crate) fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream
@@ -152,15 +163,15 @@ impl Drop for Node {
 
 /// An answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Response {
-    pub(super) status: u16,
+pub(crate) struct Response {
+    pub(crate) status: u16,
     headers: Vec<(String, String)>,
-    pub(super) body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Response {
     /// Reads to the end of the connection.
-    pub(super) fn read(stream: &mut TcpStream) -> Self {
+    pub(crate) fn read(stream: &mut TcpStream) -> Self {
         let mut bytes = Vec::new();
         let mut buffer = [0; 4096];
         loop {
@@ -178,7 +189,7 @@ impl Response {
     }
 
     /// The first answer in some bytes, and the bytes after it.
-    pub(super) fn parse(bytes: &[u8]) -> (Self, &[u8]) {
+    pub(crate) fn parse(bytes: &[u8]) -> (Self, &[u8]) {
         let at = bytes.windows(4).position(|window| window == b"\r\n\r\n");
         let at = at.unwrap_or_else(|| panic!("no answer: {:?}", String::from_utf8_lossy(bytes)));
         let head = std::str::from_utf8(&bytes[..at]).unwrap();
@@ -200,21 +211,21 @@ impl Response {
         (response, rest)
     }
 
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(found, _)| found == name);
         found.map(|(_, value)| value.as_str())
     }
 
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8(self.body.clone()).unwrap()
     }
 
-    pub(super) fn json(&self) -> serde_json::Value {
+    pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
     }
 
     /// The kind of a problem document, which is checked.
-    pub(super) fn kind(&self) -> String {
+    pub(crate) fn kind(&self) -> String {
         assert_eq!(self.header("content-type"), Some("application/problem+json"), "{self:?}");
         let problem: laau_serve::http::Problem = serde_json::from_slice(&self.body).unwrap();
         assert_eq!(problem.status, self.status);
@@ -223,7 +234,7 @@ impl Response {
         problem.kind
     }
 
-    pub(super) fn detail(&self) -> String {
+    pub(crate) fn detail(&self) -> String {
         self.json()["detail"].as_str().unwrap().to_owned()
     }
 }

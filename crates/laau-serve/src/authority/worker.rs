@@ -1,0 +1,364 @@
+//! The authority's thread.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use laau::registry::digest;
+use tokio::sync::broadcast;
+
+use super::batch::Staged;
+use super::folder::Folder;
+use super::live::{Live, Request};
+use super::load::load;
+use super::{Answer, AuthorityOptions, Change, Command, Notice};
+use crate::account::{AccountSpec, AccountView};
+use crate::deployment::Deployment;
+use crate::error::Error;
+use crate::store::{AccountRecord, Claim, Store, StoreError, Write};
+
+/// How long an account that cannot be rebuilt is left alone: to try costs the time of a whole replay.
+const REST: Duration = Duration::from_secs(30);
+
+/// The thread's own: the store, and every account that was used.
+pub(super) struct Worker {
+    store: Box<dyn Store>,
+    options: AuthorityOptions,
+    folder: Folder,
+    accounts: HashMap<String, Live>,
+    /// Accounts that cannot be rebuilt: why, and since when.
+    unplayable: HashMap<String, (String, Instant)>,
+    notices: broadcast::Sender<Arc<Notice>>,
+}
+
+impl Worker {
+    pub(super) fn new(
+        store: Box<dyn Store>,
+        options: AuthorityOptions,
+        notices: broadcast::Sender<Arc<Notice>>,
+    ) -> Self {
+        Self {
+            store,
+            folder: Folder::new(options.policies.clone()),
+            options,
+            accounts: HashMap::new(),
+            unplayable: HashMap::new(),
+            notices,
+        }
+    }
+
+    /// Serves until it is told to stop, or nobody is left to ask; what waits then is still answered.
+    pub(super) fn run(mut self, commands: &Receiver<Command>, stopping: &AtomicBool) {
+        let mut tick = Instant::now() + self.options.tick;
+        loop {
+            let first = commands.recv_timeout(tick.saturating_duration_since(Instant::now()));
+            if let Err(RecvTimeoutError::Disconnected) = first {
+                break;
+            }
+            if let Ok(command) = first {
+                self.serve(command, commands);
+            }
+            if stopping.load(Ordering::Acquire) {
+                while let Ok(command) = commands.try_recv() {
+                    self.serve(command, commands);
+                }
+                break;
+            }
+            if Instant::now() >= tick {
+                self.tick();
+                tick = Instant::now() + self.options.tick;
+            }
+        }
+        if let Err(error) = self.store.release() {
+            tracing::warn!(%error, "the leases could not be given up");
+        }
+    }
+
+    /// Carries out a command and all that wait behind it, writes what they changed, and answers.
+    fn serve(&mut self, first: Command, commands: &Receiver<Command>) {
+        let mut staged = self.staged();
+        let now = self.options.clock.now();
+        let mut next = Some(first);
+        for _ in 0..self.options.batch {
+            let Some(command) = next.take() else { break };
+            self.apply(command, now, &mut staged);
+            next = commands.try_recv().ok();
+        }
+        self.commit(staged);
+        if let Some(command) = next {
+            self.serve(command, commands);
+        }
+    }
+
+    /// What happens while nobody asks: leases are renewed, periods begin by the clock.
+    fn tick(&mut self) {
+        match self.store.renew() {
+            Ok(lost) => {
+                for account in lost {
+                    tracing::warn!(%account, "another node has taken the account over");
+                    self.accounts.remove(&account);
+                }
+            }
+            Err(error) => tracing::warn!(%error, "the leases could not be renewed"),
+        }
+        let mut staged = self.staged();
+        let now = self.options.clock.now();
+        for live in self.accounts.values_mut() {
+            if let Err(error) = live.follow_clock(now, &mut staged) {
+                tracing::warn!(account = live.record.spec.name, %error, "the next period could not begin");
+            }
+        }
+        self.commit(staged);
+    }
+
+    fn staged(&self) -> Staged {
+        Staged::new(self.notices.receiver_count() > 0)
+    }
+
+    /// Writes a batch, then answers. What was not written is forgotten.
+    fn commit(&mut self, mut staged: Staged) {
+        let committed = if staged.batch.writes.is_empty() {
+            Ok(())
+        } else {
+            let began = Instant::now();
+            let committed = self.store.commit(&staged.batch);
+            if let Some(metrics) = &self.options.metrics {
+                metrics.committed(began.elapsed(), staged.changes(), committed.is_ok());
+            }
+            committed
+        };
+        let touched = staged.batch.epochs.keys();
+        match &committed {
+            Ok(()) => {
+                for account in touched {
+                    if self.accounts.get(account).is_some_and(|live| live.faulty) {
+                        self.accounts.remove(account);
+                    }
+                }
+                for notice in std::mem::take(&mut staged.notices) {
+                    // Nobody may listen any more.
+                    let _ = self.notices.send(notice);
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, accounts = staged.batch.epochs.len(), "a batch was not written");
+                for account in touched {
+                    self.accounts.remove(account);
+                }
+                if let StoreError::Fenced { account } = error {
+                    self.accounts.remove(account);
+                }
+            }
+        }
+        staged.answer(committed.as_ref().copied());
+    }
+
+    fn apply(&mut self, command: Command, now: u64, staged: &mut Staged) {
+        match command {
+            Command::Change {
+                account,
+                key,
+                change,
+                reply,
+            } => {
+                let answer = self.change(&account, key, change, now, staged);
+                staged.reply(reply, answer);
+            }
+            Command::Create { spec, reply } => {
+                let view = self.create(spec, now, staged);
+                staged.reply(reply, view);
+            }
+            Command::Close { account, reply } => {
+                let view = self.live(&account).map(|live| {
+                    live.close(staged);
+                    live.view()
+                });
+                staged.reply(reply, view);
+            }
+            Command::Accounts { reply } => {
+                let views = self.views();
+                staged.reply(reply, views);
+            }
+            Command::Account { account, reply } => {
+                let view = self.live(&account).map(|live| live.view());
+                staged.reply(reply, view);
+            }
+            Command::Entries {
+                account,
+                period,
+                from,
+                most,
+                reply,
+            } => {
+                // What the batch has not written yet is not told.
+                let entries = self.expect_account(&account).and_then(|()| {
+                    let entries = self.store.entries(&account, period, from, most);
+                    entries.map_err(Error::from)
+                });
+                staged.reply(reply, entries);
+            }
+            Command::Keys { reply } => {
+                let keys = self.store.keys().map_err(Error::from);
+                staged.reply(reply, keys);
+            }
+            Command::AddKey { key, reply } => {
+                staged.batch.writes.push(Write::Key(key));
+                staged.reply(reply, Ok(()));
+            }
+            Command::RevokeKey { id, reply } => {
+                let known = self.store.keys().map_err(Error::from);
+                let known = known.map(|keys| keys.iter().any(|key| key.id == id));
+                if let Ok(true) = known {
+                    staged.batch.writes.push(Write::RevokeKey { id });
+                }
+                staged.reply(reply, known);
+            }
+            Command::Wake => {}
+        }
+    }
+
+    fn change(
+        &mut self,
+        account: &str,
+        key: String,
+        change: Change,
+        now: u64,
+        staged: &mut Staged,
+    ) -> Result<Answer, Error> {
+        if key.is_empty() || key.len() > 255 || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(Error::MissingKey);
+        }
+        let json = serde_json::to_vec(&change).map_err(|error| Error::Invalid {
+            reason: error.to_string(),
+        })?;
+        let digest = digest(&json);
+        self.live(account)?;
+        if let Some(request) = staged.by_key(account, &key) {
+            return Answer::again(request, &digest);
+        }
+        let Some(live) = self.accounts.get_mut(account) else {
+            return Err(unknown(account));
+        };
+        if let Some(open) = live.record.period {
+            let stored = self.store.by_key(account, open.saturating_sub(1)..=open, &key)?;
+            if let Some(request) = stored.and_then(|entry| entry.request) {
+                return Answer::again(&request, &digest);
+            }
+        }
+        live.change(Request { key, digest, change }, now, staged)
+    }
+
+    fn create(&mut self, asked: AccountSpec, now: u64, staged: &mut Staged) -> Result<AccountView, Error> {
+        asked.validate()?;
+        let name = asked.name.clone();
+        if self.accounts.contains_key(&name) || self.store.account(&name)?.is_some() {
+            let live = self.live(&name)?;
+            if live.record.closed {
+                return Err(Error::AccountClosed { account: name });
+            }
+            return match asked.is_met_by(&live.record.spec) {
+                true => Ok(live.view()),
+                false => Err(Error::AccountExists { account: name }),
+            };
+        }
+        if self.store.accounts()?.len() >= self.options.most_accounts {
+            return Err(Error::Conflict {
+                reason: format!("expected at most {} accounts", self.options.most_accounts),
+            });
+        }
+        let mut spec = asked;
+        let files = self.folder.read(&spec)?;
+        let deployment = Deployment::new(&mut spec, &files)?;
+        spec.validate()?;
+        let epoch = match self.store.claim(&name)? {
+            Claim::Owned { epoch } => epoch,
+            Claim::Elsewhere { address } => {
+                let account = name;
+                return Err(Error::Elsewhere { account, address });
+            }
+        };
+        let mut digests = std::collections::BTreeMap::new();
+        let mut writes = Vec::new();
+        for (file, bytes) in files {
+            let digest = digest(&bytes);
+            digests.insert(file, digest.clone());
+            writes.push(Write::File { digest, bytes });
+        }
+        let record = AccountRecord {
+            spec,
+            files: digests,
+            period: None,
+            closed: false,
+            created: now,
+        };
+        let live = Live::create(record, epoch, deployment, now, staged)?;
+        for write in writes {
+            staged.write(&name, epoch, write);
+        }
+        let view = live.view();
+        self.accounts.insert(name, live);
+        Ok(view)
+    }
+
+    /// Every account; one that is served elsewhere, or cannot be rebuilt, without its period.
+    fn views(&mut self) -> Result<Vec<AccountView>, Error> {
+        let mut names = self.store.accounts()?;
+        let unwritten = self.accounts.keys().filter(|name| !names.contains(name));
+        let mut unwritten: Vec<String> = unwritten.cloned().collect();
+        names.append(&mut unwritten);
+        names.sort_unstable();
+        let mut views = Vec::with_capacity(names.len());
+        for name in names {
+            match self.live(&name) {
+                Ok(live) => views.push(live.view()),
+                Err(Error::UnknownAccount { .. }) => {}
+                Err(Error::Store(error)) => return Err(error.into()),
+                Err(_) => views.extend(self.store.account(&name)?.map(|record| AccountView {
+                    spec: record.spec,
+                    closed: record.closed,
+                    period: None,
+                })),
+            }
+        }
+        Ok(views)
+    }
+
+    fn expect_account(&mut self, name: &str) -> Result<(), Error> {
+        if self.accounts.contains_key(name) || self.store.account(name)?.is_some() {
+            return Ok(());
+        }
+        Err(unknown(name))
+    }
+
+    /// An account, rebuilt from its log if it is not in memory.
+    fn live(&mut self, name: &str) -> Result<&mut Live, Error> {
+        if !self.accounts.contains_key(name) {
+            if let Some((reason, since)) = self.unplayable.get(name)
+                && since.elapsed() < REST
+            {
+                return Err(Error::Unplayable {
+                    account: name.to_owned(),
+                    reason: reason.clone(),
+                });
+            }
+            let live = load(&mut *self.store, name).inspect_err(|error| {
+                if let Error::Unplayable { reason, .. } = error {
+                    tracing::error!(account = name, %error);
+                    let told = (reason.clone(), Instant::now());
+                    self.unplayable.insert(name.to_owned(), told);
+                }
+            })?;
+            self.unplayable.remove(name);
+            self.accounts.insert(name.to_owned(), live);
+        }
+        self.accounts.get_mut(name).ok_or_else(|| unknown(name))
+    }
+}
+
+fn unknown(account: &str) -> Error {
+    Error::UnknownAccount {
+        account: account.to_owned(),
+    }
+}
