@@ -60,6 +60,10 @@ function draw() {
   if (!account) return;
   $("name").textContent = account.spec.name;
   $("settings").textContent = view.settings(account);
+  if (!account.period && state.refused) {
+    nothing("Not shown here", `${state.refused}.`);
+    return;
+  }
   if (!account.period) {
     nothing("No period has begun", "An admin begins one:", view.curl(api.path("accounts", account.spec.name, "periods"), { keyed: true }));
     return;
