@@ -80,7 +80,9 @@ impl Staged {
     /// The number of lines that it adds to logs.
     pub(super) fn changes(&self) -> usize {
         let lines = self.batch.writes.iter();
-        lines.filter(|write| matches!(write, Write::Append { .. })).count()
+        lines
+            .filter(|write| matches!(write, Write::Append { .. }))
+            .count()
     }
 
     /// Keeps an answer until the batch is durable: it may rest on what others in the batch did.

@@ -1,5 +1,6 @@
 //! The integration tests of laau-serve, in one binary.
 
+mod authority;
 mod client;
 mod example;
 mod http;
