@@ -168,7 +168,7 @@ async fn serve(
         access,
         ..HttpOptions::default()
     };
-    let server = Server::bind(address, authority, options, None, Arc::new(Metrics::new()))
+    let server = Server::bind(address, authority, options, None, Arc::new(Metrics::default()))
         .await
         .unwrap();
     ready.send((server.address().unwrap(), admin)).unwrap();
@@ -177,5 +177,5 @@ async fn serve(
             let _ = end.await;
         })
         .await;
-    running.stop();
+    running.stop().unwrap();
 }
