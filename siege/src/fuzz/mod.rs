@@ -86,7 +86,9 @@ pub(crate) async fn run(arguments: &FuzzArgs, laau: &Path) -> anyhow::Result<()>
     }
     if wanted(Part::Schema) {
         let examples = (cases / 50).max(1);
-        match tokio::task::block_in_place(|| schema::run(&node, &secret, &arguments.root, examples, seed))? {
+        match tokio::task::block_in_place(|| {
+            schema::run(&node, &secret, &arguments.root.canonicalize()?, examples, seed)
+        })? {
             None => skipped(
                 "serve fuzz: schemathesis",
                 "Python, or the package, cannot be had",
@@ -102,8 +104,9 @@ pub(crate) async fn run(arguments: &FuzzArgs, laau: &Path) -> anyhow::Result<()>
         let cases = (cases / 20).max(1);
         let found = store::run(laau, cases, seed).await?;
         say(&format!(
-            "  store: {cases} damaged files; {} refused at the start, {} partly unavailable, {} as written",
-            found.refused, found.unavailable, found.served
+            "  store: {cases} damaged files; {} refused at the start, {} partly unavailable, {} as written, {} without the last \
+             commit of a killed service",
+            found.refused, found.unavailable, found.served, found.last_lost
         ));
     }
     say("  no 5xx but 503, no crash, no hang");
