@@ -63,7 +63,7 @@ pub(crate) async fn run(arguments: &FuzzArgs, laau: &Path) -> anyhow::Result<()>
     let node = Node::new(laau, &store, folder.path(), "fuzz")?;
     let mut node = node.with(&["--policies", &policies.display().to_string()]);
     node.up().await?;
-    for name in ["fuzz", "steady"] {
+    for name in ["fuzz", "steady", "spare"] {
         let spec = json!({"name": name, "policy": {"name": "mw"}, "budgets": [1e9], "horizon": 100_000,
                           "problem": {"name": "weighted-fairness"}});
         let request = Request::post("/v1/accounts", spec.to_string()).by(&secret);
