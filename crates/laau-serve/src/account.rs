@@ -91,9 +91,8 @@ const LONGEST_PERIOD: u64 = 10 * 366 * 24 * 3600;
 
 /// Checks the name of an account.
 pub(crate) fn check_name(name: &str) -> Result<(), Error> {
-    let inner = |byte: &u8| {
-        byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'.' | b'_' | b'-')
-    };
+    let inner =
+        |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'.' | b'_' | b'-');
     let first = name.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit());
     if first && name.len() <= 64 && name.as_bytes().iter().all(inner) {
         return Ok(());

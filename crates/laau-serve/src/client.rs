@@ -105,7 +105,9 @@ pub struct Client {
 
 impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Client").field("base", &self.base).finish_non_exhaustive()
+        f.debug_struct("Client")
+            .field("base", &self.base)
+            .finish_non_exhaustive()
     }
 }
 
@@ -151,7 +153,9 @@ impl Client {
                 })
                 .collect();
             if certificates.is_empty() {
-                return Err(ClientError::Setting("expected a certificate in PEM format".to_owned()));
+                return Err(ClientError::Setting(
+                    "expected a certificate in PEM format".to_owned(),
+                ));
             }
             tls = tls.root_certs(RootCerts::new_with_certs(&certificates));
         }
@@ -187,19 +191,18 @@ impl Client {
     /// [`ClientError`].
     pub fn decide_as(&self, account: &str, key: &str, context: &[f64]) -> Result<Decision, ClientError> {
         let context = context.to_vec();
-        self.post(&path(account, "/decisions")?, key, Some(&DecisionRequest { context }))
+        self.post(
+            &path(account, "/decisions")?,
+            key,
+            Some(&DecisionRequest { context }),
+        )
     }
 
     /// Settles a decision by the usage that really happened.
     ///
     /// # Errors
     /// [`ClientError`].
-    pub fn settle(
-        &self,
-        account: &str,
-        decision: DecisionId,
-        usage: &[f64],
-    ) -> Result<Settled, ClientError> {
+    pub fn settle(&self, account: &str, decision: DecisionId, usage: &[f64]) -> Result<Settled, ClientError> {
         let path = path(account, &format!("/decisions/{decision}/settlement"))?;
         let usage = usage.to_vec();
         // One settlement per decision: its name is a key as good as any.
@@ -220,7 +223,11 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub fn skip(&self, account: &str, steps: usize) -> Result<PeriodView, ClientError> {
-        self.post(&path(account, "/skip")?, &new_key()?, Some(&SkipRequest { steps }))
+        self.post(
+            &path(account, "/skip")?,
+            &new_key()?,
+            Some(&SkipRequest { steps }),
+        )
     }
 
     /// Begins the next period. Needs a key of scope `admin`.
@@ -361,7 +368,10 @@ impl Client {
         let request = request
             .body(sent.body.clone().unwrap_or_default())
             .map_err(|error| ClientError::Setting(error.to_string()))?;
-        let mut response = self.agent.run(request).map_err(|error| no_answer(error.to_string()))?;
+        let mut response = self
+            .agent
+            .run(request)
+            .map_err(|error| no_answer(error.to_string()))?;
         let bytes = response
             .body_mut()
             .with_config()
@@ -392,7 +402,13 @@ enum Heard {
 }
 
 fn retry_after<B>(response: &Response<B>) -> Option<Duration> {
-    let seconds = response.headers().get("retry-after")?.to_str().ok()?.parse().ok()?;
+    let seconds = response
+        .headers()
+        .get("retry-after")?
+        .to_str()
+        .ok()?
+        .parse()
+        .ok()?;
     Some(Duration::from_secs(seconds))
 }
 
@@ -405,7 +421,9 @@ fn path(account: &str, rest: &str) -> Result<String, ClientError> {
     let plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'_' | b'-');
     match !account.is_empty() && account.bytes().all(plain) && !account.starts_with('.') {
         true => Ok(format!("/v1/accounts/{account}{rest}")),
-        false => Err(ClientError::Setting(format!("`{account}` is no name of an account"))),
+        false => Err(ClientError::Setting(format!(
+            "`{account}` is no name of an account"
+        ))),
     }
 }
 

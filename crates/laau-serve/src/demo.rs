@@ -40,7 +40,9 @@ pub fn account() -> Result<AccountSpec, Error> {
     let middle = |(least, most): (f64, f64)| HORIZON as f64 * f64::midpoint(least, most);
     Ok(AccountSpec {
         name: DEMO_ACCOUNT.to_owned(),
-        problem: Some(problem.map_err(|error| Error::Invalid { reason: error.to_string() })?),
+        problem: Some(problem.map_err(|error| Error::Invalid {
+            reason: error.to_string(),
+        })?),
         policy: PolicySource::Named {
             name: "ce".to_owned(),
             parameters: BTreeMap::from([("mean-context".to_owned(), mean)]),
@@ -91,10 +93,13 @@ async fn period(authority: &Authority, series: u64, clock: &mut tokio::time::Int
     for (step, context) in contexts.chunks(requests.context_len()).enumerate() {
         clock.tick().await;
         let key = |what: &str| format!("demo-{series}-{step}-{what}");
-        let request = DecisionRequest { context: context.to_vec() };
+        let request = DecisionRequest {
+            context: context.to_vec(),
+        };
         let answer = authority.decide(DEMO_ACCOUNT, &key("decide"), request).await?;
-        let decision: Decision =
-            serde_json::from_str(&answer.body).map_err(|error| Error::Invalid { reason: error.to_string() })?;
+        let decision: Decision = serde_json::from_str(&answer.body).map_err(|error| Error::Invalid {
+            reason: error.to_string(),
+        })?;
         let mixed = mix(series, step as u64);
         if !mixed.is_multiple_of(CRASHES) {
             open.push_back(decision);

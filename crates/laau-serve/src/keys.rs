@@ -347,7 +347,15 @@ mod tests {
     fn what_is_no_key_is_not_read_as_one() {
         let token = NewKey::generate(Scope::Admin, None).unwrap().token();
         let upper = token.to_uppercase();
-        for text in ["", "laau_", "laau__", "laau_a_b", &token[1..], &token[..token.len() - 1], &upper] {
+        for text in [
+            "",
+            "laau_",
+            "laau__",
+            "laau_a_b",
+            &token[1..],
+            &token[..token.len() - 1],
+            &upper,
+        ] {
             assert!(Token::parse(text).is_none(), "{text}");
         }
         assert!(Token::parse(&format!("{token}0")).is_none());
@@ -355,10 +363,15 @@ mod tests {
 
     #[test]
     fn a_key_of_one_account_sees_no_other() {
-        let key = NewKey::generate(Scope::Admin, Some("shop".to_owned())).unwrap().key;
+        let key = NewKey::generate(Scope::Admin, Some("shop".to_owned()))
+            .unwrap()
+            .key;
         let grant = Grant::of(&key);
         assert!(grant.on("shop", Scope::Admin).is_ok());
-        assert!(matches!(grant.on("bank", Scope::Read), Err(Error::UnknownAccount { .. })));
+        assert!(matches!(
+            grant.on("bank", Scope::Read),
+            Err(Error::UnknownAccount { .. })
+        ));
         assert!(matches!(grant.on_all(Scope::Read), Err(Error::Forbidden)));
     }
 
@@ -367,7 +380,10 @@ mod tests {
         for (scope, allowed) in [(Scope::Read, 1), (Scope::Decide, 2), (Scope::Admin, 3)] {
             let grant = Grant::of(&NewKey::generate(scope, None).unwrap().key);
             let scopes = [Scope::Read, Scope::Decide, Scope::Admin];
-            let count = scopes.iter().filter(|scope| grant.on("a", **scope).is_ok()).count();
+            let count = scopes
+                .iter()
+                .filter(|scope| grant.on("a", **scope).is_ok())
+                .count();
             assert_eq!(count, allowed);
         }
     }

@@ -18,7 +18,14 @@ const CHUNK: usize = 1 << 16;
 
 /// Crates whose detailed logs print what they are sent, keys included.
 const TALKATIVE: [&str; 8] = [
-    "h2", "hyper", "hyper_util", "rustls", "tokio_rustls", "tower_http", "tokio_postgres", "ureq",
+    "h2",
+    "hyper",
+    "hyper_util",
+    "rustls",
+    "tokio_rustls",
+    "tower_http",
+    "tokio_postgres",
+    "ureq",
 ];
 
 /// The format of the log.
@@ -49,12 +56,12 @@ impl FromStr for LogFormat {
 pub fn to_standard_error(format: LogFormat) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     // A directive that is no directive would be a mistake here, and is left out.
-    let filter = TALKATIVE.iter().fold(filter, |filter, target| {
-        match format!("{target}=warn").parse() {
+    let filter = TALKATIVE
+        .iter()
+        .fold(filter, |filter, target| match format!("{target}=warn").parse() {
             Ok(directive) => filter.add_directive(directive),
             Err(_) => filter,
-        }
-    });
+        });
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(false)
@@ -99,7 +106,10 @@ fn write(waiting: &Receiver<Vec<u8>>, lost: &AtomicU64, output: &mut impl Write)
         }
         let missing = lost.swap(0, Ordering::Relaxed);
         if missing > 0 {
-            let _ = writeln!(chunk, "{missing} lines of the log are lost: they came faster than they are read");
+            let _ = writeln!(
+                chunk,
+                "{missing} lines of the log are lost: they came faster than they are read"
+            );
         }
         // Nobody is left to be told that nobody is left to be told.
         let _ = output.write_all(&chunk);
@@ -163,6 +173,9 @@ mod tests {
         let mut written = Vec::new();
         write(&waiting, &lost, &mut written);
         let written = String::from_utf8(written).unwrap();
-        assert!(written.starts_with("line 0\nline 1\nline 2\n7 lines of the log are lost"), "{written}");
+        assert!(
+            written.starts_with("line 0\nline 1\nline 2\n7 lines of the log are lost"),
+            "{written}"
+        );
     }
 }

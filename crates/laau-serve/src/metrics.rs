@@ -47,22 +47,44 @@ impl Default for Metrics {
         };
         let recorder = builder.build_recorder();
         for (name, unit, words) in [
-            ("laau_change_seconds", Some(Unit::Seconds), "From a change's request to its durable answer"),
-            ("laau_request_seconds", Some(Unit::Seconds), "From a request to its answer, by route"),
-            ("laau_store_commit_seconds", Some(Unit::Seconds), "What one commit of the store takes"),
+            (
+                "laau_change_seconds",
+                Some(Unit::Seconds),
+                "From a change's request to its durable answer",
+            ),
+            (
+                "laau_request_seconds",
+                Some(Unit::Seconds),
+                "From a request to its answer, by route",
+            ),
+            (
+                "laau_store_commit_seconds",
+                Some(Unit::Seconds),
+                "What one commit of the store takes",
+            ),
             ("laau_batch_size", None, "Changes that share a commit"),
         ] {
             recorder.describe_histogram(name.into(), unit, words.into());
         }
         for (name, words) in [
-            ("laau_changes_total", "Changes that were carried out, by kind; repeated says that the answer was a stored one"),
-            ("laau_refusals_total", "Requests that were refused, by the kind of the problem document"),
+            (
+                "laau_changes_total",
+                "Changes that were carried out, by kind; repeated says that the answer was a stored one",
+            ),
+            (
+                "laau_refusals_total",
+                "Requests that were refused, by the kind of the problem document",
+            ),
             ("laau_requests_total", "Requests, by route and status"),
             ("laau_store_failures_total", "Commits that the store did not take"),
         ] {
             recorder.describe_counter(name.into(), None, words.into());
         }
-        recorder.describe_gauge("laau_queue_length".into(), None, "Requests that wait for the authority".into());
+        recorder.describe_gauge(
+            "laau_queue_length".into(),
+            None,
+            "Requests that wait for the authority".into(),
+        );
         let key = Key::from_static_name;
         Self {
             handle: recorder.handle(),
@@ -96,12 +118,21 @@ impl Metrics {
     }
 
     /// An answer of any kind. Routes, statuses and kinds are few.
-    pub(crate) fn answered(&self, route: &str, status: u16, refused: Option<&'static str>, latency: Duration) {
+    pub(crate) fn answered(
+        &self,
+        route: &str,
+        status: u16,
+        refused: Option<&'static str>,
+        latency: Duration,
+    ) {
         let route = Label::new("route", route.to_owned());
         let status = Label::new("status", status.to_string());
         self.count("laau_requests_total", vec![route.clone(), status]);
         if let Some(kind) = refused {
-            self.count("laau_refusals_total", vec![Label::from_static_parts("kind", kind)]);
+            self.count(
+                "laau_refusals_total",
+                vec![Label::from_static_parts("kind", kind)],
+            );
         }
         let key = Key::from_parts("laau_request_seconds", vec![route]);
         let seconds = self.recorder.register_histogram(&key, &METADATA);
@@ -174,36 +205,61 @@ fn gauges(accounts: &[AccountView], text: &mut String) {
             .collect()
     };
     let by_budget: [(&str, &str, &dyn Fn(&PeriodView) -> Vec<f64>); 3] = [
-        ("laau_remaining_share", "What remains of a budget, as a share of it", &|period| {
-            share(&period.remaining, period)
-        }),
-        ("laau_held_share", "What is held of a budget and not yet settled, as a share of it", &|period| {
-            share(&period.held, period)
-        }),
-        ("laau_multiplier", "The price of a budget behind the last decision", &|period| {
-            period.multiplier.clone().unwrap_or_default()
-        }),
+        (
+            "laau_remaining_share",
+            "What remains of a budget, as a share of it",
+            &|period| share(&period.remaining, period),
+        ),
+        (
+            "laau_held_share",
+            "What is held of a budget and not yet settled, as a share of it",
+            &|period| share(&period.held, period),
+        ),
+        (
+            "laau_multiplier",
+            "The price of a budget behind the last decision",
+            &|period| period.multiplier.clone().unwrap_or_default(),
+        ),
     ];
     for (name, words, values) in by_budget {
         let _ = write!(text, "# HELP {name} {words}\n# TYPE {name} gauge\n");
         for (account, period) in &periods {
             for (budget, value) in values(period).iter().enumerate() {
-                let _ = writeln!(text, "{name}{{account=\"{account}\",budget=\"{budget}\"}} {value}");
+                let _ = writeln!(
+                    text,
+                    "{name}{{account=\"{account}\",budget=\"{budget}\"}} {value}"
+                );
             }
         }
     }
     let by_account: [(&str, &str, &dyn Fn(&PeriodView) -> Option<f64>); 7] = [
-        ("laau_period", "The number of the open period", &|period| Some(period.number as f64)),
-        ("laau_step", "The next step of the period", &|period| Some(period.step as f64)),
-        ("laau_horizon", "The number of steps of the period", &|period| Some(period.horizon as f64)),
-        ("laau_open_holds", "Decisions that are not settled", &|period| Some(period.holds as f64)),
-        ("laau_granted", "Decisions past the horizon, in the period", &|period| Some(period.granted as f64)),
-        ("laau_guard_acted", "Steps of the period in which the guard changed the action", &|period| {
-            period.certificate.map(|certificate| certificate.acted as f64)
+        ("laau_period", "The number of the open period", &|period| {
+            Some(period.number as f64)
         }),
-        ("laau_guard_margin", "The least lead over the promised share of the incumbent's gain, in the period", &|period| {
-            period.certificate.map(|certificate| certificate.margin)
+        ("laau_step", "The next step of the period", &|period| {
+            Some(period.step as f64)
         }),
+        ("laau_horizon", "The number of steps of the period", &|period| {
+            Some(period.horizon as f64)
+        }),
+        ("laau_open_holds", "Decisions that are not settled", &|period| {
+            Some(period.holds as f64)
+        }),
+        (
+            "laau_granted",
+            "Decisions past the horizon, in the period",
+            &|period| Some(period.granted as f64),
+        ),
+        (
+            "laau_guard_acted",
+            "Steps of the period in which the guard changed the action",
+            &|period| period.certificate.map(|certificate| certificate.acted as f64),
+        ),
+        (
+            "laau_guard_margin",
+            "The least lead over the promised share of the incumbent's gain, in the period",
+            &|period| period.certificate.map(|certificate| certificate.margin),
+        ),
     ];
     for (name, words, value) in by_account {
         let _ = write!(text, "# HELP {name} {words}\n# TYPE {name} gauge\n");
@@ -228,7 +284,12 @@ mod tests {
             repeated: false,
         };
         metrics.changed("decide", Duration::from_millis(2), Some(&answer));
-        metrics.answered("/v1/accounts", 401, Some("unauthorized"), Duration::from_micros(30));
+        metrics.answered(
+            "/v1/accounts",
+            401,
+            Some("unauthorized"),
+            Duration::from_micros(30),
+        );
         metrics.committed(Duration::from_micros(300), 7, true);
         let _waiting = metrics.waiting();
         drop(metrics.waiting());

@@ -29,7 +29,9 @@ impl FromStr for StorePlace {
     type Err = std::convert::Infallible;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let is_url = ["postgres://", "postgresql://"].iter().any(|scheme| text.starts_with(scheme));
+        let is_url = ["postgres://", "postgresql://"]
+            .iter()
+            .any(|scheme| text.starts_with(scheme));
         Ok(match is_url {
             true => Self::Postgres(text.to_owned()),
             false => Self::File(PathBuf::from(text)),
@@ -168,7 +170,9 @@ impl Serving {
         let is_tls = tls.is_some();
         let own = match advertise {
             Some(url) => url,
-            None if matches!(place, StorePlace::Postgres(_)) && (listen.ip().is_unspecified() || listen.port() == 0) => {
+            None if matches!(place, StorePlace::Postgres(_))
+                && (listen.ip().is_unspecified() || listen.port() == 0) =>
+            {
                 return Err(StartError::NoAddress { address: listen });
             }
             None => url(is_tls, listen),
@@ -193,7 +197,10 @@ impl Serving {
             Err(source) => {
                 // The reason is what matters.
                 let _ = running.stop();
-                return Err(StartError::Listen { address: listen, source });
+                return Err(StartError::Listen {
+                    address: listen,
+                    source,
+                });
             }
         };
         Ok(Self {
@@ -247,11 +254,7 @@ impl Serving {
     ///
     /// # Errors
     /// [`Error::Store`] when the authority had failed.
-    pub fn until(
-        self,
-        end: impl Future<Output = ()>,
-        hurry: impl Future<Output = ()>,
-    ) -> Result<(), Error> {
+    pub fn until(self, end: impl Future<Output = ()>, hurry: impl Future<Output = ()>) -> Result<(), Error> {
         let Self {
             runtime,
             server,
@@ -315,14 +318,22 @@ mod tests {
 
     #[test]
     fn a_password_is_not_shown() {
-        let place: StorePlace = "postgres://laau:s3cret@db.example:5432/laau?password=s3cret".parse().unwrap();
-        assert_eq!(format!("{place} {place:?}"), "postgres://db.example:5432/laau postgres://db.example:5432/laau");
+        let place: StorePlace = "postgres://laau:s3cret@db.example:5432/laau?password=s3cret"
+            .parse()
+            .unwrap();
+        assert_eq!(
+            format!("{place} {place:?}"),
+            "postgres://db.example:5432/laau postgres://db.example:5432/laau"
+        );
         let odd: StorePlace = "postgres://laau:s3@cret@db.example/laau".parse().unwrap();
         assert_eq!(odd.to_string(), "postgres://db.example/laau");
     }
 
     #[test]
     fn what_is_no_url_of_postgresql_is_a_file() {
-        assert_eq!("budgets.laau".parse(), Ok(StorePlace::File("budgets.laau".into())));
+        assert_eq!(
+            "budgets.laau".parse(),
+            Ok(StorePlace::File("budgets.laau".into()))
+        );
     }
 }

@@ -59,7 +59,9 @@ fn is_local(uri: &Uri, headers: &HeaderMap) -> bool {
     let host = match uri.authority() {
         // HTTP/2 has it here.
         Some(host) => Some(host.clone()),
-        None => headers.get(HOST).and_then(|host| host.to_str().ok()?.parse().ok()),
+        None => headers
+            .get(HOST)
+            .and_then(|host| host.to_str().ok()?.parse().ok()),
     };
     let Some(host) = host.filter(is_loopback) else {
         return false;
@@ -76,7 +78,8 @@ fn is_local(uri: &Uri, headers: &HeaderMap) -> bool {
 
 fn is_loopback(host: &HostAndPort) -> bool {
     let name = host.host().trim_start_matches('[').trim_end_matches(']');
-    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    name.eq_ignore_ascii_case("localhost")
+        || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// The account that a path names.
@@ -91,10 +94,9 @@ impl<S: Send + Sync> FromRequestParts<S> for AccountName {
         struct Named {
             account: String,
         }
-        let axum::extract::Path(Named { account }) =
-            axum::extract::Path::from_request_parts(parts, state)
-                .await
-                .map_err(|_: PathRejection| Refusal::NoRoute)?;
+        let axum::extract::Path(Named { account }) = axum::extract::Path::from_request_parts(parts, state)
+            .await
+            .map_err(|_: PathRejection| Refusal::NoRoute)?;
         if !may_be_a_name(&account) {
             // As much of it as a name may have.
             let account = account.chars().take(LONGEST_NAME).collect();
@@ -148,7 +150,10 @@ mod tests {
         assert!(!local("127.0.0.1:7171", Some("http://evil.example")));
         assert!(!local("127.0.0.1:7171", Some("http://127.0.0.1:8080")));
         assert!(!local("127.0.0.1:7171", Some("null")));
-        assert!(!local("evil.example:7171", None), "a name that was bound to this address");
+        assert!(
+            !local("evil.example:7171", None),
+            "a name that was bound to this address"
+        );
     }
 
     #[test]

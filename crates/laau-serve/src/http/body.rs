@@ -81,7 +81,11 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
     };
     once(bytes)
         .and_then(|()| serde_json::from_slice(bytes))
-        .map_err(|error| Refusal::invalid(format!("expected a JSON body as /openapi.json describes it: {error}")))
+        .map_err(|error| {
+            Refusal::invalid(format!(
+                "expected a JSON body as /openapi.json describes it: {error}"
+            ))
+        })
 }
 
 /// Reads any JSON, and refuses a field that is said twice, at any depth: readers would differ in which one they believe.
@@ -158,7 +162,17 @@ mod tests {
 
     #[test]
     fn numbers_that_are_none_are_refused_with_their_place() {
-        for number in ["NaN", "Infinity", "-Infinity", "1e999", "-1e999", "0x1", "01", ".5", "nan"] {
+        for number in [
+            "NaN",
+            "Infinity",
+            "-Infinity",
+            "1e999",
+            "-1e999",
+            "0x1",
+            "01",
+            ".5",
+            "nan",
+        ] {
             let sentence = refused::<DecisionRequest>(&format!("{{\"context\":[{number}]}}"));
             assert!(sentence.contains("line 1 column"), "{number}: {sentence}");
         }

@@ -85,11 +85,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Timed<T> {
 }
 
 impl<T: AsyncWrite + Unpin> AsyncWrite for Timed<T> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let outcome = Pin::new(&mut self.inner).poll_write(cx, bytes);
         self.watch(cx, outcome)
     }

@@ -95,9 +95,7 @@ pub(super) async fn make(State(service): State<Arc<Service>>, request: Request) 
     caller.on_all(Scope::Admin)?;
     let KeyRequest { scope, account } = service.taking().json(request).await?;
     let new = NewKey::generate(scope, account)?;
-    service
-        .wait(service.authority.add_key(new.key.clone()))
-        .await?;
+    service.wait(service.authority.add_key(new.key.clone())).await?;
     service.wait(service.keyring.refresh()).await?;
     tracing::info!(made = new.key.id, key = caller.id, "API key made");
     let made = MadeKey {

@@ -27,7 +27,10 @@ impl IntoResponses for Refusals {
             ("410", "The account is closed"),
             ("413", "The body is too large"),
             ("415", "The body is no JSON"),
-            ("422", "A value that the problem does not take, or a key that was used for another request"),
+            (
+                "422",
+                "A value that the problem does not take, or a key that was used for another request",
+            ),
             ("429", "The API key sends too much"),
             ("503", "The store is away, or too much waits: try again"),
         ];

@@ -86,7 +86,15 @@ mod tests {
 
     #[test]
     fn nothing_that_is_shown_can_become_markup_or_script() {
-        let ways = ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function(", " onclick="];
+        let ways = [
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "eval(",
+            "Function(",
+            " onclick=",
+        ];
         for (name, text) in FILES.into_iter().chain([("index.html", PAGE)]) {
             for way in ways {
                 assert!(!text.contains(way), "{name} has {way}");

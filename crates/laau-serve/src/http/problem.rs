@@ -60,13 +60,17 @@ pub(crate) enum Refusal {
     NoAnswer { within: Duration },
     #[error("all {most} event streams are taken")]
     Streams { most: usize },
-    #[error("a mistake in the service itself; the request may have been carried out, and its Idempotency-Key tells")]
+    #[error(
+        "a mistake in the service itself; the request may have been carried out, and its Idempotency-Key tells"
+    )]
     Broken,
 }
 
 impl Refusal {
     pub(crate) fn invalid(reason: impl Into<String>) -> Self {
-        Self::Authority(Error::Invalid { reason: reason.into() })
+        Self::Authority(Error::Invalid {
+            reason: reason.into(),
+        })
     }
 
     pub(crate) fn status(&self) -> u16 {
@@ -141,7 +145,11 @@ impl Refusal {
 fn title(kind: &str) -> String {
     let mut letters = kind.chars();
     letters.next().map_or_else(String::new, |first| {
-        first.to_uppercase().chain(letters).collect::<String>().replace('-', " ")
+        first
+            .to_uppercase()
+            .chain(letters)
+            .collect::<String>()
+            .replace('-', " ")
     })
 }
 
@@ -167,7 +175,10 @@ impl IntoResponse for Refusal {
             headers.insert(RETRY_AFTER, HeaderValue::from(seconds(after)));
         }
         if problem.status == 401 {
-            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"laau\""));
+            headers.insert(
+                WWW_AUTHENTICATE,
+                HeaderValue::from_static("Bearer realm=\"laau\""),
+            );
         }
         response.extensions_mut().insert(Refused {
             kind: self.kind(),

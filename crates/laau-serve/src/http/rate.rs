@@ -34,10 +34,12 @@ impl Rates {
         };
         let full = f64::from(rate);
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
-        let bucket = buckets.entry(id.unwrap_or_default().to_owned()).or_insert(Bucket {
-            tokens: full,
-            at: now,
-        });
+        let bucket = buckets
+            .entry(id.unwrap_or_default().to_owned())
+            .or_insert(Bucket {
+                tokens: full,
+                at: now,
+            });
         let passed = now.saturating_duration_since(bucket.at).as_secs_f64();
         bucket.tokens = passed.mul_add(full, bucket.tokens).min(full);
         bucket.at = now;

@@ -27,12 +27,24 @@ pub(super) fn router(service: Arc<Service>) -> Router {
         .route("/metrics", get(health::metrics))
         .route("/openapi.json", get(openapi::document))
         .route("/v1/accounts", get(accounts::list).post(accounts::create))
-        .route("/v1/accounts/{account}", get(accounts::show).delete(accounts::close))
+        .route(
+            "/v1/accounts/{account}",
+            get(accounts::show).delete(accounts::close),
+        )
         .route("/v1/accounts/{account}/periods", post(changes::open))
-        .route("/v1/accounts/{account}/periods/{period}/entries", get(accounts::entries))
+        .route(
+            "/v1/accounts/{account}/periods/{period}/entries",
+            get(accounts::entries),
+        )
         .route("/v1/accounts/{account}/decisions", post(changes::decide))
-        .route("/v1/accounts/{account}/decisions/{decision}/settlement", post(changes::settle))
-        .route("/v1/accounts/{account}/decisions/{decision}/release", post(changes::release))
+        .route(
+            "/v1/accounts/{account}/decisions/{decision}/settlement",
+            post(changes::settle),
+        )
+        .route(
+            "/v1/accounts/{account}/decisions/{decision}/release",
+            post(changes::release),
+        )
         .route("/v1/accounts/{account}/skip", post(changes::skip))
         .route("/v1/accounts/{account}/events", get(events::stream))
         .route("/v1/keys", get(key_routes::list).post(key_routes::make))

@@ -138,7 +138,10 @@ impl Server {
         // Whoever connects now is told by the system that nobody is there.
         drop(listener);
         ending.send_replace(true);
-        if tokio::time::timeout(options.grace, graceful.shutdown()).await.is_err() {
+        if tokio::time::timeout(options.grace, graceful.shutdown())
+            .await
+            .is_err()
+        {
             tracing::warn!("requests under way did not end in time");
         }
     }

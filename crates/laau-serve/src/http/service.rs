@@ -102,10 +102,7 @@ impl Service {
     }
 
     /// Waits for the authority, but not for ever.
-    pub(super) async fn wait<T>(
-        &self,
-        answer: impl Future<Output = Result<T, Error>>,
-    ) -> Result<T, Refusal> {
+    pub(super) async fn wait<T>(&self, answer: impl Future<Output = Result<T, Error>>) -> Result<T, Refusal> {
         let within = self.options.answer_time;
         let _waiting = self.metrics.waiting();
         match tokio::time::timeout(within, answer).await {

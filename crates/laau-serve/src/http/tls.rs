@@ -65,8 +65,7 @@ impl Tls {
                 expected: "a certificate",
             });
         }
-        let secret =
-            PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key, "a private key", error))?;
+        let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key, "a private key", error))?;
         let refused = |source| TlsError::Refused {
             path: certificate.to_owned(),
             source,

@@ -42,7 +42,10 @@ fn a_refusal_is_told_by_its_kind_and_in_words() {
     assert_eq!(error.kind(), Some("unknown-account"));
     assert_eq!(error.to_string(), "Unknown account (404): no account `nobody`");
     assert!(matches!(client.account("../keys"), Err(ClientError::Setting(_))));
-    assert!(matches!(Client::new("127.0.0.1:7171", None), Err(ClientError::Setting(_))));
+    assert!(matches!(
+        Client::new("127.0.0.1:7171", None),
+        Err(ClientError::Setting(_))
+    ));
 }
 
 /// Stands between a client and a service: passes requests on, but breaks the first connections, or says that the service is busy.
@@ -61,13 +64,17 @@ fn breaking(service: SocketAddr, answers: &'static [&'static str]) -> SocketAddr
             }
             let mut onward = TcpStream::connect(service).unwrap();
             // The service sees a name of its own.
-            let text = String::from_utf8(bytes).unwrap().replace(&address.to_string(), &service.to_string());
+            let text = String::from_utf8(bytes)
+                .unwrap()
+                .replace(&address.to_string(), &service.to_string());
             let text = text.replacen("\r\n", "\r\nConnection: close\r\n", 1);
             onward.write_all(text.as_bytes()).unwrap();
             let mut answer = Vec::new();
             onward.read_to_end(&mut answer).unwrap();
             // The service has carried it out; the client may never hear of it.
-            let answer = answers.get(at).map_or(answer.as_slice(), |answer| answer.as_bytes());
+            let answer = answers
+                .get(at)
+                .map_or(answer.as_slice(), |answer| answer.as_bytes());
             stream.write_all(answer).unwrap();
         }
     });
@@ -78,7 +85,10 @@ fn breaking(service: SocketAddr, answers: &'static [&'static str]) -> SocketAddr
 fn a_change_whose_answer_is_lost_is_sent_again_and_carried_out_once() {
     const BUSY: &str = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 86\r\nContent-Type: application/problem+json\r\nConnection: close\r\n\r\n{\"type\":\"urn:laau:problem:store\",\"title\":\"\",\"status\":503,\"detail\":\"\",\"kind\":\"store\" }";
     let node = Node::with_account();
-    let between = breaking(node.address, &["", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"half", BUSY]);
+    let between = breaking(
+        node.address,
+        &["", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"half", BUSY],
+    );
     let patience = Patience {
         pause: Duration::from_millis(1),
         ..Patience::default()
@@ -86,7 +96,10 @@ fn a_change_whose_answer_is_lost_is_sent_again_and_carried_out_once() {
     let client = Client::with(&format!("http://{between}"), None, patience, None).unwrap();
     let decision = client.decide("shop", &[0.5]).unwrap();
     assert_eq!(decision.step, 0);
-    assert_eq!(self::client(&node).account("shop").unwrap().period.unwrap().step, 1);
+    assert_eq!(
+        self::client(&node).account("shop").unwrap().period.unwrap().step,
+        1
+    );
 }
 
 #[test]

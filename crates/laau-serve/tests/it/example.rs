@@ -46,7 +46,12 @@ fn shown(answer: &Value, document: &Value) -> Value {
     match (answer, document) {
         (Value::Object(answer), Value::Object(document)) => document
             .iter()
-            .map(|(name, value)| (name.clone(), shown(answer.get(name).unwrap_or(&Value::Null), value)))
+            .map(|(name, value)| {
+                (
+                    name.clone(),
+                    shown(answer.get(name).unwrap_or(&Value::Null), value),
+                )
+            })
             .collect(),
         _ => answer.clone(),
     }
@@ -54,13 +59,23 @@ fn shown(answer: &Value, document: &Value) -> Value {
 
 #[test]
 fn the_example_of_the_document_is_what_the_service_answers() {
-    let document = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/serve.md")).unwrap();
+    let document =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/serve.md")).unwrap();
     let exchanges = exchanges(&document);
     assert!(exchanges.len() >= 8, "found {}", exchanges.len());
     let place = Place::open();
     for exchange in exchanges {
-        let (status, answer) = place.ask(&exchange.method, &exchange.path, &exchange.key, exchange.body.as_ref());
+        let (status, answer) = place.ask(
+            &exchange.method,
+            &exchange.path,
+            &exchange.key,
+            exchange.body.as_ref(),
+        );
         let shown = shown(&answer, &exchange.answer);
-        assert_eq!((status, &shown), (exchange.status, &exchange.answer), "{exchange:#?} was answered {answer}");
+        assert_eq!(
+            (status, &shown),
+            (exchange.status, &exchange.answer),
+            "{exchange:#?} was answered {answer}"
+        );
     }
 }

@@ -33,7 +33,12 @@ fn an_account_decides_settles_and_shows_what_is_left() {
     let view = node.get("/v1/accounts/shop").json();
     assert_eq!(view["period"]["remaining"][0], 250.0 - held / 2.0);
     let entries = node.get("/v1/accounts/shop/periods/0/entries").json();
-    let events: Vec<_> = entries["entries"].as_array().unwrap().iter().map(|entry| entry["event"]["event"].clone()).collect();
+    let events: Vec<_> = entries["entries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| entry["event"]["event"].clone())
+        .collect();
     assert_eq!(events, ["opened", "decided", "settled"]);
 }
 
@@ -73,9 +78,15 @@ fn the_log_is_read_in_parts() {
     }
     let path = "/v1/accounts/shop/periods/0/entries";
     let part = node.get(&format!("{path}?from=1&most=2")).json();
-    assert_eq!((part["entries"].as_array().unwrap().len(), &part["next"]), (2, &json!(3)));
+    assert_eq!(
+        (part["entries"].as_array().unwrap().len(), &part["next"]),
+        (2, &json!(3))
+    );
     let rest = node.get(&format!("{path}?from=3&most=2")).json();
-    assert_eq!((rest["entries"].as_array().unwrap().len(), rest.get("next")), (1, None));
+    assert_eq!(
+        (rest["entries"].as_array().unwrap().len(), rest.get("next")),
+        (1, None)
+    );
 }
 
 #[test]
@@ -83,7 +94,11 @@ fn the_page_is_served_under_a_policy_and_the_service_says_that_it_lives() {
     let node = Node::start(|_| {});
     let page = node.get("/");
     assert!(page.text().contains("<title>"), "{}", page.text());
-    assert!(page.header("content-security-policy").unwrap().contains("default-src 'none'"));
+    assert!(
+        page.header("content-security-policy")
+            .unwrap()
+            .contains("default-src 'none'")
+    );
     for path in ["/healthz", "/readyz"] {
         assert_eq!(node.get(path).json(), json!({ "status": "ok" }));
     }
@@ -109,7 +124,9 @@ fn the_metrics_count_what_happened() {
     ] {
         assert!(text.lines().any(|found| found == line), "no `{line}` in\n{text}");
     }
-    let share = text.lines().find_map(|line| line.strip_prefix(r#"laau_remaining_share{account="shop",budget="0"} "#));
+    let share = text
+        .lines()
+        .find_map(|line| line.strip_prefix(r#"laau_remaining_share{account="shop",budget="0"} "#));
     let share: f64 = share.unwrap().parse().unwrap();
     assert!(0.5 < share && share < 1.0, "{share}");
 }
@@ -120,6 +137,9 @@ fn a_request_for_another_nodes_account_is_sent_there() {
     let path = "/v1/accounts/shop/decisions?x=1";
     let sent = node.post(path, Some("a"), r#"{"context":[0.5]}"#);
     assert_eq!(sent.status, 307, "{}", sent.text());
-    assert_eq!(sent.header("location"), Some("http://other.example:7171/v1/accounts/shop/decisions?x=1"));
+    assert_eq!(
+        sent.header("location"),
+        Some("http://other.example:7171/v1/accounts/shop/decisions?x=1")
+    );
     assert_eq!(sent.json()["address"], "http://other.example:7171");
 }

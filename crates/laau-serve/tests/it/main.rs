@@ -1,6 +1,8 @@
 //! The integration tests of laau-serve, in one binary.
 
+mod authority;
 mod client;
+mod cluster;
 mod example;
 mod http;
 mod page;

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use laau_serve::store::Embedded;
 use laau_serve::http::{Access, HttpOptions, Server};
+use laau_serve::store::Embedded;
 use laau_serve::{Authority, AuthorityOptions, Metrics, NewKey, Scope};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -132,7 +132,11 @@ impl Place {
         let (status, body) = self.ask("POST", "/v1/keys", "-", Some(&json!({"scope": scope})));
         assert_eq!(status, 201, "{body}");
         let secret = body.as_object().unwrap().values().filter_map(Value::as_str);
-        secret.filter(|text| text.starts_with("laau_")).next().unwrap().to_owned()
+        secret
+            .filter(|text| text.starts_with("laau_"))
+            .next()
+            .unwrap()
+            .to_owned()
     }
 }
 
@@ -164,7 +168,7 @@ async fn serve(
         access,
         ..HttpOptions::default()
     };
-    let server = Server::bind(address, authority, options, None, Arc::new(Metrics::new()))
+    let server = Server::bind(address, authority, options, None, Arc::new(Metrics::default()))
         .await
         .unwrap();
     ready.send((server.address().unwrap(), admin)).unwrap();
@@ -173,5 +177,5 @@ async fn serve(
             let _ = end.await;
         })
         .await;
-    running.stop();
+    running.stop().unwrap();
 }

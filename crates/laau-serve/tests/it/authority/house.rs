@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use laau_serve::store::{AccountRecord, Batch, Claim, Embedded, Store, StoreError};
 use laau_serve::{
-    AccountSpec, AccountView, Answer, ApiKey, Authority, AuthorityOptions, Change, Clock, Decision, DecisionRequest,
-    Entry, Error, PeriodView, Running, Settled,
+    AccountSpec, AccountView, Answer, ApiKey, Authority, AuthorityOptions, Change, Clock, Decision,
+    DecisionRequest, Entry, Error, PeriodView, Running, Settled,
 };
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -53,7 +53,9 @@ impl Shared {
     /// Whether a fault that comes once has come.
     fn take(&self, fault: Fault) -> bool {
         let (from, to) = (fault as u8, Fault::None as u8);
-        let taken = self.fault.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst);
+        let taken = self
+            .fault
+            .compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst);
         taken.is_ok()
     }
 }
@@ -272,7 +274,8 @@ impl House {
     }
 
     pub(super) fn change(&self, account: &str, key: &str, change: Change) -> Result<Answer, Error> {
-        self.runtime.block_on(self.authority().change(account, key, change))
+        self.runtime
+            .block_on(self.authority().change(account, key, change))
     }
 
     pub(super) fn decide(&self, account: &str, key: &str, context: &[f64]) -> Result<Decision, Error> {
@@ -280,7 +283,13 @@ impl House {
         Ok(serde_json::from_str(&answer.body).unwrap())
     }
 
-    pub(super) fn settle(&self, account: &str, key: &str, decision: &str, usage: &[f64]) -> Result<Settled, Error> {
+    pub(super) fn settle(
+        &self,
+        account: &str,
+        key: &str,
+        decision: &str,
+        usage: &[f64],
+    ) -> Result<Settled, Error> {
         let answer = self.change(account, key, settle(decision, usage))?;
         Ok(serde_json::from_str(&answer.body).unwrap())
     }

@@ -22,7 +22,12 @@ const REQUESTS: [(&str, &str, &str, u8); 14] = [
     ("GET", "/v1/accounts/shop", "", 1),
     ("GET", "/v1/accounts/shop/periods/0/entries", "", 1),
     ("POST", "/v1/accounts/shop/decisions", r#"{"context":[0.5]}"#, 2),
-    ("POST", "/v1/accounts/shop/decisions/0-0/settlement", r#"{"usage":[0]}"#, 2),
+    (
+        "POST",
+        "/v1/accounts/shop/decisions/0-0/settlement",
+        r#"{"usage":[0]}"#,
+        2,
+    ),
     ("POST", "/v1/accounts/shop/skip", r#"{"steps":1}"#, 2),
     ("POST", "/v1/accounts/shop/decisions/0-0/release", "", 3),
     ("POST", "/v1/accounts/shop/periods", "", 3),
@@ -37,7 +42,13 @@ const REQUESTS: [(&str, &str, &str, u8); 14] = [
 fn ask(node: &Node, key: Option<&str>, request: (&str, &str, &str, u8), number: usize) -> Response {
     let (method, path, body, _) = request;
     let name = format!("Idempotency-Key: k{number}");
-    node.send_as(key, method, path, &[&name, "Content-Type: application/json"], body)
+    node.send_as(
+        key,
+        method,
+        path,
+        &[&name, "Content-Type: application/json"],
+        body,
+    )
 }
 
 #[test]
@@ -49,7 +60,12 @@ fn a_scope_allows_what_it_says_and_no_more() {
         for (number, request) in REQUESTS.into_iter().enumerate() {
             let answer = ask(&node, Some(&token), request, number);
             let refused = answer.status == 403;
-            assert_eq!(refused, level < request.3, "{scope}: {request:?}: {}", answer.text());
+            assert_eq!(
+                refused,
+                level < request.3,
+                "{scope}: {request:?}: {}",
+                answer.text()
+            );
         }
     }
 }
@@ -58,17 +74,39 @@ fn a_scope_allows_what_it_says_and_no_more() {
 fn without_a_key_that_is_known_nothing_is_answered() {
     let node = Node::start(|_| {});
     let (id, token) = make(&node, "admin", None);
-    let wrong = format!("{}{}", &token[..token.len() - 1], if token.ends_with('0') { "1" } else { "0" });
+    let wrong = format!(
+        "{}{}",
+        &token[..token.len() - 1],
+        if token.ends_with('0') { "1" } else { "0" }
+    );
     let stranger = token.replace(&id, "0123456789abcdef");
-    for key in [None, Some(""), Some("x"), Some(&wrong), Some(&stranger), Some(&token[5..])] {
+    for key in [
+        None,
+        Some(""),
+        Some("x"),
+        Some(&wrong),
+        Some(&stranger),
+        Some(&token[5..]),
+    ] {
         for (number, request) in REQUESTS.into_iter().enumerate() {
             let answer = ask(&node, key, request, number);
-            assert_eq!((answer.status, answer.kind().as_str()), (401, "unauthorized"), "{request:?}");
+            assert_eq!(
+                (answer.status, answer.kind().as_str()),
+                (401, "unauthorized"),
+                "{request:?}"
+            );
             assert!(answer.header("www-authenticate").unwrap().starts_with("Bearer"));
-            assert!(!answer.text().contains(&wrong[22..]), "a secret comes back: {}", answer.text());
+            assert!(
+                !answer.text().contains(&wrong[22..]),
+                "a secret comes back: {}",
+                answer.text()
+            );
         }
     }
-    assert_eq!(node.send_as(Some(&token), "GET", "/v1/accounts", &[], "").status, 200);
+    assert_eq!(
+        node.send_as(Some(&token), "GET", "/v1/accounts", &[], "").status,
+        200
+    );
 }
 
 #[test]
@@ -78,9 +116,17 @@ fn a_key_of_one_account_cannot_learn_that_another_exists() {
     node.post("/v1/accounts", None, &SPEC.replace("shop", "bank"));
     let (_, token) = make(&node, "admin", Some("shop"));
     let list = node.send_as(Some(&token), "GET", "/v1/accounts", &[], "").json();
-    let names: Vec<_> = list["accounts"].as_array().unwrap().iter().map(|account| &account["spec"]["name"]).collect();
+    let names: Vec<_> = list["accounts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|account| &account["spec"]["name"])
+        .collect();
     assert_eq!(names, ["shop"]);
-    for request in REQUESTS.into_iter().filter(|(_, path, ..)| path.contains("/shop")) {
+    for request in REQUESTS
+        .into_iter()
+        .filter(|(_, path, ..)| path.contains("/shop"))
+    {
         let of = |name: &str| {
             let path = request.1.replace("shop", name);
             let answer = ask(&node, Some(&token), (request.0, &path, request.2, 0), 0);
@@ -101,10 +147,22 @@ fn keys_are_listed_without_secrets_and_revoked_at_once() {
     let (id, token) = make(&node, "read", Some("shop"));
     let list = node.get("/v1/keys").text();
     assert!(list.contains(&id), "{list}");
-    assert!(!list.contains("hash") && !list.contains(token.rsplit('_').next().unwrap()), "{list}");
-    assert_eq!(node.send_as(Some(&token), "GET", "/v1/accounts", &[], "").status, 200);
-    assert_eq!(node.send("DELETE", &format!("/v1/keys/{id}"), &[], "").status, 204);
-    assert_eq!(node.send_as(Some(&token), "GET", "/v1/accounts", &[], "").status, 401);
+    assert!(
+        !list.contains("hash") && !list.contains(token.rsplit('_').next().unwrap()),
+        "{list}"
+    );
+    assert_eq!(
+        node.send_as(Some(&token), "GET", "/v1/accounts", &[], "").status,
+        200
+    );
+    assert_eq!(
+        node.send("DELETE", &format!("/v1/keys/{id}"), &[], "").status,
+        204
+    );
+    assert_eq!(
+        node.send_as(Some(&token), "GET", "/v1/accounts", &[], "").status,
+        401
+    );
     let again = node.send("DELETE", &format!("/v1/keys/{id}"), &[], "");
     assert_eq!((again.status, again.kind().as_str()), (404, "unknown-key"));
     let bad = node.post("/v1/keys", None, r#"{"scope":"read","account":"../x"}"#);
@@ -134,7 +192,10 @@ fn a_service_without_keys_answers_no_page_of_another_site() {
     let own = node.address.to_string();
     assert_eq!(ask(&own, "").status, 200);
     assert_eq!(ask(&own, &format!("Origin: http://{own}\r\n")).status, 200);
-    for (host, more) in [(own.as_str(), "Origin: https://evil.example\r\n"), ("evil.example", "")] {
+    for (host, more) in [
+        (own.as_str(), "Origin: https://evil.example\r\n"),
+        ("evil.example", ""),
+    ] {
         let answer = ask(host, more);
         assert_eq!((answer.status, answer.kind().as_str()), (403, "foreign-origin"));
     }

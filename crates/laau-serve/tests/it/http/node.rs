@@ -124,8 +124,18 @@ impl Node {
     }
 
     /// Sends a request with any key.
-    pub(crate) fn send_as(&self, key: Option<&str>, method: &str, path: &str, headers: &[&str], body: &str) -> Response {
-        let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", self.address);
+    pub(crate) fn send_as(
+        &self,
+        key: Option<&str>,
+        method: &str,
+        path: &str,
+        headers: &[&str],
+        body: &str,
+    ) -> Response {
+        let mut head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n",
+            self.address
+        );
         if let Some(key) = key {
             head += &format!("Authorization: Bearer {key}\r\n");
         }
@@ -184,7 +194,11 @@ impl Response {
             }
         }
         let (response, rest) = Self::parse(&bytes);
-        assert!(rest.is_empty(), "more than one answer: {}", String::from_utf8_lossy(&bytes));
+        assert!(
+            rest.is_empty(),
+            "more than one answer: {}",
+            String::from_utf8_lossy(&bytes)
+        );
         response
     }
 
@@ -205,7 +219,9 @@ impl Response {
             body: Vec::new(),
         };
         let rest = &bytes[at + 4..];
-        let length = response.header("content-length").map_or(0, |length| length.parse().unwrap());
+        let length = response
+            .header("content-length")
+            .map_or(0, |length| length.parse().unwrap());
         let (body, rest) = rest.split_at(length);
         response.body = body.to_vec();
         (response, rest)
@@ -226,7 +242,11 @@ impl Response {
 
     /// The kind of a problem document, which is checked.
     pub(crate) fn kind(&self) -> String {
-        assert_eq!(self.header("content-type"), Some("application/problem+json"), "{self:?}");
+        assert_eq!(
+            self.header("content-type"),
+            Some("application/problem+json"),
+            "{self:?}"
+        );
         let problem: laau_serve::http::Problem = serde_json::from_slice(&self.body).unwrap();
         assert_eq!(problem.status, self.status);
         assert_eq!(problem.r#type, format!("urn:laau:problem:{}", problem.kind));

@@ -27,7 +27,10 @@ impl Document {
     /// The schema of an answer.
     fn answer(&self, method: &str, path: &str, status: u16) -> Option<Value> {
         let answer = &self.paths()[path][method]["responses"][status.to_string()];
-        assert!(answer.is_object(), "{method} {path} has no {status} in the document");
+        assert!(
+            answer.is_object(),
+            "{method} {path} has no {status} in the document"
+        );
         let content = answer["content"].as_object()?;
         Some(content.values().next().unwrap()["schema"].clone())
     }
@@ -41,9 +44,15 @@ impl Document {
         for several in ["oneOf", "anyOf"] {
             if let Some(choices) = schema[several].as_array() {
                 let fits = |choice: &Value| {
-                    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.check(choice, value, place))).is_ok()
+                    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                        self.check(choice, value, place)
+                    }))
+                    .is_ok()
                 };
-                assert!(choices.iter().any(fits), "{place}: {value} is none of {choices:?}");
+                assert!(
+                    choices.iter().any(fits),
+                    "{place}: {value} is none of {choices:?}"
+                );
                 return;
             }
         }
@@ -70,7 +79,9 @@ impl Document {
             assert!(values.contains(value), "{place}: {value} is none of {values:?}");
         }
         match value {
-            Value::Array(items) => items.iter().for_each(|item| self.check(&schema["items"], item, place)),
+            Value::Array(items) => items
+                .iter()
+                .for_each(|item| self.check(&schema["items"], item, place)),
             Value::Object(fields) => self.check_fields(&[schema.clone()], fields, place),
             _ => {}
         }
@@ -90,7 +101,10 @@ impl Document {
     fn check_fields(&self, parts: &[Value], fields: &serde_json::Map<String, Value>, place: &str) {
         for part in parts {
             for name in part["required"].as_array().into_iter().flatten() {
-                assert!(fields.contains_key(name.as_str().unwrap()), "{place}: no {name} in {fields:?}");
+                assert!(
+                    fields.contains_key(name.as_str().unwrap()),
+                    "{place}: no {name} in {fields:?}"
+                );
             }
         }
         for (name, value) in fields {
@@ -123,9 +137,19 @@ fn every_route_is_in_the_document_with_its_methods() {
     assert_eq!(routed, described);
     assert!(routed.len() > 12);
     for (path, methods) in document.paths() {
-        let real = path.replace("{account}", "a").replace("{decision}", "0-0").replace("{period}", "0").replace("{id}", "a");
+        let real = path
+            .replace("{account}", "a")
+            .replace("{decision}", "0-0")
+            .replace("{period}", "0")
+            .replace("{id}", "a");
         let answer = node.send("TRACE", &real, &[], "");
-        let allowed: BTreeSet<String> = answer.header("allow").unwrap().split(',').map(str::to_lowercase).filter(|method| method != "head").collect();
+        let allowed: BTreeSet<String> = answer
+            .header("allow")
+            .unwrap()
+            .split(',')
+            .map(str::to_lowercase)
+            .filter(|method| method != "head")
+            .collect();
         let described: BTreeSet<String> = methods.as_object().unwrap().keys().cloned().collect();
         assert_eq!(allowed, described, "{path}");
     }
@@ -149,38 +173,112 @@ fn every_answer_is_as_the_document_says() {
         check("post", path, real, &answer);
         answer
     };
-    let spec = SPEC.replace("\"budgets\"", r#""guard":{"policy":{"name":"equal"}},"rollover":true,"budgets""#);
+    let spec = SPEC.replace(
+        "\"budgets\"",
+        r#""guard":{"policy":{"name":"equal"}},"rollover":true,"budgets""#,
+    );
     post("/v1/accounts", "/v1/accounts", "-", &spec);
-    post("/v1/accounts", "/v1/accounts", "-", &spec.replace("shop", "clock").replace("\"budgets\"", r#""period":{"seconds":3600},"budgets""#));
+    post(
+        "/v1/accounts",
+        "/v1/accounts",
+        "-",
+        &spec
+            .replace("shop", "clock")
+            .replace("\"budgets\"", r#""period":{"seconds":3600},"budgets""#),
+    );
     post("/v1/accounts", "/v1/accounts", "-", "{}");
     let decisions = "/v1/accounts/{account}/decisions";
     for key in ["a", "b", "c", "a"] {
-        post(decisions, "/v1/accounts/shop/decisions", key, r#"{"context":[0.5]}"#);
+        post(
+            decisions,
+            "/v1/accounts/shop/decisions",
+            key,
+            r#"{"context":[0.5]}"#,
+        );
     }
-    post(decisions, "/v1/accounts/shop/decisions", "x", r#"{"context":[0.5,1]}"#);
-    post(decisions, "/v1/accounts/nobody/decisions", "x", r#"{"context":[0.5]}"#);
+    post(
+        decisions,
+        "/v1/accounts/shop/decisions",
+        "x",
+        r#"{"context":[0.5,1]}"#,
+    );
+    post(
+        decisions,
+        "/v1/accounts/nobody/decisions",
+        "x",
+        r#"{"context":[0.5]}"#,
+    );
     let settlement = "/v1/accounts/{account}/decisions/{decision}/settlement";
-    post(settlement, "/v1/accounts/shop/decisions/0-0/settlement", "d", r#"{"usage":[0.5]}"#);
-    post(settlement, "/v1/accounts/shop/decisions/0-0/settlement", "e", r#"{"usage":[0.5]}"#);
-    post("/v1/accounts/{account}/decisions/{decision}/release", "/v1/accounts/shop/decisions/0-1/release", "f", "");
-    post("/v1/accounts/{account}/skip", "/v1/accounts/shop/skip", "g", r#"{"steps":2}"#);
-    post("/v1/accounts/{account}/periods", "/v1/accounts/shop/periods", "h", "");
+    post(
+        settlement,
+        "/v1/accounts/shop/decisions/0-0/settlement",
+        "d",
+        r#"{"usage":[0.5]}"#,
+    );
+    post(
+        settlement,
+        "/v1/accounts/shop/decisions/0-0/settlement",
+        "e",
+        r#"{"usage":[0.5]}"#,
+    );
+    post(
+        "/v1/accounts/{account}/decisions/{decision}/release",
+        "/v1/accounts/shop/decisions/0-1/release",
+        "f",
+        "",
+    );
+    post(
+        "/v1/accounts/{account}/skip",
+        "/v1/accounts/shop/skip",
+        "g",
+        r#"{"steps":2}"#,
+    );
+    post(
+        "/v1/accounts/{account}/periods",
+        "/v1/accounts/shop/periods",
+        "h",
+        "",
+    );
     get("/v1/accounts", "/v1/accounts");
     get("/v1/accounts/{account}", "/v1/accounts/shop");
-    get("/v1/accounts/{account}/periods/{period}/entries", "/v1/accounts/shop/periods/0/entries");
+    get(
+        "/v1/accounts/{account}/periods/{period}/entries",
+        "/v1/accounts/shop/periods/0/entries",
+    );
     get("/healthz", "/healthz");
     get("/readyz", "/readyz");
     get("/metrics", "/metrics");
     get("/openapi.json", "/openapi.json");
-    let made = post("/v1/keys", "/v1/keys", "-", r#"{"scope":"read","account":"shop"}"#).json();
+    let made = post(
+        "/v1/keys",
+        "/v1/keys",
+        "-",
+        r#"{"scope":"read","account":"shop"}"#,
+    )
+    .json();
     get("/v1/keys", "/v1/keys");
     let real = format!("/v1/keys/{}", made["id"].as_str().unwrap());
-    check("delete", "/v1/keys/{id}", &real, &node.send("DELETE", &real, &[], ""));
-    check("delete", "/v1/accounts/{account}", "/v1/accounts/clock", &node.send("DELETE", "/v1/accounts/clock", &[], ""));
+    check(
+        "delete",
+        "/v1/keys/{id}",
+        &real,
+        &node.send("DELETE", &real, &[], ""),
+    );
+    check(
+        "delete",
+        "/v1/accounts/{account}",
+        "/v1/accounts/clock",
+        &node.send("DELETE", "/v1/accounts/clock", &[], ""),
+    );
     // Streams do not end; their notices are made of what was checked above.
-    seen.borrow_mut().insert(("get".to_owned(), "/v1/accounts/{account}/events".to_owned()));
+    seen.borrow_mut()
+        .insert(("get".to_owned(), "/v1/accounts/{account}/events".to_owned()));
     let described = document.paths().iter().flat_map(|(path, methods)| {
-        methods.as_object().unwrap().keys().map(move |method| (method.clone(), path.clone()))
+        methods
+            .as_object()
+            .unwrap()
+            .keys()
+            .map(move |method| (method.clone(), path.clone()))
     });
     assert_eq!(*seen.borrow(), described.collect::<BTreeSet<_>>());
 }

@@ -28,11 +28,22 @@ impl Store for Elsewhere {
         self.store.file(digest)
     }
 
-    fn entries(&mut self, account: &str, period: u64, from: u64, most: usize) -> Result<Vec<Entry>, StoreError> {
+    fn entries(
+        &mut self,
+        account: &str,
+        period: u64,
+        from: u64,
+        most: usize,
+    ) -> Result<Vec<Entry>, StoreError> {
         self.store.entries(account, period, from, most)
     }
 
-    fn by_key(&mut self, account: &str, periods: RangeInclusive<u64>, key: &str) -> Result<Option<Entry>, StoreError> {
+    fn by_key(
+        &mut self,
+        account: &str,
+        periods: RangeInclusive<u64>,
+        key: &str,
+    ) -> Result<Option<Entry>, StoreError> {
         self.store.by_key(account, periods, key)
     }
 
@@ -64,9 +75,18 @@ pub(crate) fn of_another_node(address: &str) -> Node {
     let folder = tempfile::TempDir::new().unwrap();
     let file = folder.path().join("store.laau");
     // The other node made the account.
-    let (authority, running) = Authority::start(Box::new(Embedded::open(&file).unwrap()), AuthorityOptions::default()).unwrap();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    runtime.block_on(authority.create(serde_json::from_str(SPEC).unwrap())).unwrap();
+    let (authority, running) = Authority::start(
+        Box::new(Embedded::open(&file).unwrap()),
+        AuthorityOptions::default(),
+    )
+    .unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime
+        .block_on(authority.create(serde_json::from_str(SPEC).unwrap()))
+        .unwrap();
     drop(authority);
     running.stop().unwrap();
     let store = Elsewhere {
@@ -80,7 +100,9 @@ pub(crate) fn of_another_node(address: &str) -> Node {
     };
     let listen = "127.0.0.1:0".parse().unwrap();
     let metrics = Arc::new(Metrics::default());
-    let server = runtime.block_on(Server::bind(listen, authority, options, None, metrics)).unwrap();
+    let server = runtime
+        .block_on(Server::bind(listen, authority, options, None, metrics))
+        .unwrap();
     let listening = server.address().unwrap();
     Node::around(listening, folder, move |ended| {
         runtime.block_on(server.run(ended));

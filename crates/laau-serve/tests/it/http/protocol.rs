@@ -27,14 +27,23 @@ fn decide(node: &Node, length: usize, body: &str) -> String {
 #[test]
 fn clients_that_say_nothing_or_half_a_head_are_closed() {
     let node = hasty();
-    for beginning in ["", "P", "PRI * HTTP/2.0\r\n", "GET /healthz HT", "GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: "] {
+    for beginning in [
+        "",
+        "P",
+        "PRI * HTTP/2.0\r\n",
+        "GET /healthz HT",
+        "GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: ",
+    ] {
         let mut stream = node.connect();
         stream.write_all(beginning.as_bytes()).unwrap();
         let mut rest = Vec::new();
         // It ends, be it with words or without.
         let _ = stream.read_to_end(&mut rest);
         let text = String::from_utf8_lossy(&rest);
-        assert!(text.is_empty() || text.starts_with("HTTP/1.1 408") || text.starts_with("HTTP/1.1 4"), "{beginning}: {text}");
+        assert!(
+            text.is_empty() || text.starts_with("HTTP/1.1 408") || text.starts_with("HTTP/1.1 4"),
+            "{beginning}: {text}"
+        );
     }
     assert_eq!(node.get("/healthz").status, 200);
 }
@@ -54,10 +63,14 @@ fn a_client_that_vanishes_leaves_a_whole_decision_or_none() {
     let node = Node::with_account();
     let body = r#"{"context":[0.5]}"#;
     // In the middle of its body.
-    node.connect().write_all(decide(&node, 17, "{\"cont").as_bytes()).unwrap();
+    node.connect()
+        .write_all(decide(&node, 17, "{\"cont").as_bytes())
+        .unwrap();
     assert_eq!(node.get("/v1/accounts/shop").json()["period"]["step"], 0);
     // After its request, before the answer.
-    node.connect().write_all(decide(&node, body.len(), body).as_bytes()).unwrap();
+    node.connect()
+        .write_all(decide(&node, body.len(), body).as_bytes())
+        .unwrap();
     let again = node.post("/v1/accounts/shop/decisions", Some("k"), body);
     assert_eq!((again.status, again.json()["step"].as_u64()), (200, Some(0)));
     assert_eq!(node.get("/v1/accounts/shop").json()["period"]["step"], 1);
@@ -72,7 +85,10 @@ fn requests_in_a_row_on_one_connection_are_answered_in_order() {
         let body = r#"{"context":[0.5]}"#;
         bytes += &decide(&node, body.len(), body).replace(": k\r", &format!(": k{number}\r"));
     }
-    bytes += &format!("GET /healthz HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", node.address);
+    bytes += &format!(
+        "GET /healthz HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
+        node.address
+    );
     stream.write_all(bytes.as_bytes()).unwrap();
     let mut all = Vec::new();
     stream.read_to_end(&mut all).unwrap();
@@ -92,14 +108,27 @@ fn what_is_no_http_is_refused_and_harms_nobody() {
     let many = format!("GET / HTTP/1.1\r\n{}\r\n", "X: y\r\n".repeat(10_000));
     let tls = "\u{16}\u{3}\u{1}\u{2}\u{0}\u{1}\u{0}\u{1}\u{fc}\u{3}\u{3}";
     let both = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET / HTTP/1.1\r\nConnection: close\r\n\r\n";
-    for bytes in ["\r\n\r\n\r\n", "hello\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "GET / HTTP/1.1\r\nHost\r\n\r\n", &long, &many, tls, both] {
+    for bytes in [
+        "\r\n\r\n\r\n",
+        "hello\r\n\r\n",
+        "GET\r\n\r\n",
+        "GET / HTTP/9.9\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost\r\n\r\n",
+        &long,
+        &many,
+        tls,
+        both,
+    ] {
         let mut stream = node.connect();
         let _ = stream.write_all(bytes.as_bytes());
         let _ = stream.shutdown(std::net::Shutdown::Write);
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
         let answer = String::from_utf8_lossy(&answer);
-        assert!(!answer.contains("HTTP/1.1 5") && !answer.contains("HTTP/1.1 2"), "{bytes:.60}: {answer}");
+        assert!(
+            !answer.contains("HTTP/1.1 5") && !answer.contains("HTTP/1.1 2"),
+            "{bytes:.60}: {answer}"
+        );
     }
     assert_eq!(node.get("/healthz").status, 200);
 }
@@ -125,7 +154,11 @@ fn more_connections_than_places_wait_and_are_served() {
 #[test]
 fn many_clients_at_once_decide_every_step_once() {
     let node = Node::open();
-    node.post("/v1/accounts", None, &SPEC.replace("20}", "400}").replace("250", "5000"));
+    node.post(
+        "/v1/accounts",
+        None,
+        &SPEC.replace("20}", "400}").replace("250", "5000"),
+    );
     std::thread::scope(|scope| {
         for client in 0..40 {
             let node = &node;
@@ -139,14 +172,20 @@ fn many_clients_at_once_decide_every_step_once() {
         }
     });
     let period = node.get("/v1/accounts/shop").json()["period"].clone();
-    assert_eq!((period["step"].as_u64(), period["holds"].as_u64()), (Some(400), Some(400)));
+    assert_eq!(
+        (period["step"].as_u64(), period["holds"].as_u64()),
+        (Some(400), Some(400))
+    );
 }
 
 #[test]
 fn http_2_is_spoken_without_tls_too() {
     use http_body_util::{BodyExt as _, Full};
     let node = Node::with_account();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     runtime.block_on(async {
         let stream = tokio::net::TcpStream::connect(node.address).await.unwrap();
         let io = hyper_util::rt::TokioIo::new(stream);
@@ -158,7 +197,9 @@ fn http_2_is_spoken_without_tls_too() {
             let request = hyper::Request::post(format!("http://{}/v1/accounts/shop/decisions", node.address))
                 .header("idempotency-key", format!("k{number}"))
                 .header("content-type", "application/json")
-                .body(Full::new(hyper::body::Bytes::from_static(br#"{"context":[0.5]}"#)))
+                .body(Full::new(hyper::body::Bytes::from_static(
+                    br#"{"context":[0.5]}"#,
+                )))
                 .unwrap();
             sender.ready().await.unwrap();
             waiting.push(sender.send_request(request));

@@ -49,6 +49,11 @@ fn a_certificate_that_is_none_is_refused_with_its_file() {
     assert!(matches!(Tls::read(&missing, &key), Err(TlsError::File { path, .. }) if path == missing));
     assert!(matches!(Tls::read(&certificate, &missing), Err(TlsError::File { path, .. }) if path == missing));
     assert!(matches!(Tls::read(&key, &key), Err(TlsError::Content { path, .. }) if path == key));
-    assert!(matches!(Tls::read(&certificate, &certificate), Err(TlsError::Content { path, .. }) if path == certificate));
-    assert!(matches!(Tls::read(&certificate, &stranger), Err(TlsError::Refused { .. })));
+    assert!(
+        matches!(Tls::read(&certificate, &certificate), Err(TlsError::Content { path, .. }) if path == certificate)
+    );
+    assert!(matches!(
+        Tls::read(&certificate, &stranger),
+        Err(TlsError::Refused { .. })
+    ));
 }
