@@ -69,6 +69,7 @@ pub(crate) async fn run(arguments: &FuzzArgs, laau: &Path) -> anyhow::Result<()>
         let request = Request::post("/v1/accounts", spec.to_string()).by(&secret);
         let response = Client::new(node.address, PATIENCE).send(&request).await?;
         ensure!(response.status < 300, "{} {}", response.status, response.text());
+        raw::decide(&node, &secret, name).await?;
     }
     if wanted(Part::Raw) {
         let found = raw::run(&mut node, &secret, cases, seed).await?;

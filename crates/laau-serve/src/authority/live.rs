@@ -61,6 +61,7 @@ impl Live {
         AccountView {
             spec: self.record.spec.clone(),
             closed: self.record.closed,
+            context: Some(self.deployment.task.problem.dimensions().context),
             period: self.open.as_ref().map(Period::view),
         }
     }
