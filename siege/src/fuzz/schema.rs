@@ -66,7 +66,7 @@ pub(super) fn run(
         say(&text);
     }
     ensure!(output.status.success(), "schemathesis found faults (seed {seed})");
-    let cases = text.lines().find(|line| line.contains("generated"));
+    let cases = text.lines().find(|line| line.contains(" generated, "));
     Ok(Some(cases.unwrap_or_default().trim().to_owned()))
 }
 
