@@ -1,6 +1,6 @@
 //! The authority's thread.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -328,11 +328,9 @@ impl Worker {
 
     /// Every account; one that is served elsewhere, or cannot be rebuilt, without its period.
     fn views(&mut self) -> Result<Vec<AccountView>, Error> {
-        let mut names = self.store.accounts()?;
-        let unwritten = self.accounts.keys().filter(|name| !names.contains(name));
-        let mut unwritten: Vec<String> = unwritten.cloned().collect();
-        names.append(&mut unwritten);
-        names.sort_unstable();
+        let mut names: BTreeSet<String> = self.store.accounts()?.into_iter().collect();
+        // Those of the batch under way are not written yet.
+        names.extend(self.accounts.keys().cloned());
         let mut views = Vec::with_capacity(names.len());
         for name in names {
             match self.live(&name) {
@@ -342,6 +340,7 @@ impl Worker {
                 Err(_) => views.extend(self.store.account(&name)?.map(|record| AccountView {
                     spec: record.spec,
                     closed: record.closed,
+                    context: None,
                     period: None,
                 })),
             }
