@@ -83,7 +83,10 @@ pub(super) fn run(arguments: &KeyArgs) -> Result<(), Failure> {
         return commit(Write::RevokeKey { id: id.clone() });
     }
     let Some(scope) = arguments.scope else {
-        return Err(Failure::new("expected --scope, --list or --revoke", "see `laau serve key --help`"));
+        return Err(Failure::new(
+            "expected --scope, --list or --revoke",
+            "see `laau serve key --help`",
+        ));
     };
     let new = NewKey::generate(scope, arguments.account.clone())
         .hint("name the account as it will be called: lower-case letters, digits, `.`, `_` and `-`")?;

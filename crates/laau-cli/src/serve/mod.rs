@@ -16,7 +16,10 @@ use crate::output;
 
 /// The arguments as they are typed.
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, after_help = "Example:
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = "Example:
   $ laau serve --demo
   $ laau serve key --store budgets.laau --scope admin > admin.key
   $ laau serve --store budgets.laau
@@ -26,12 +29,18 @@ use crate::output;
 Then, with a key in $LAAU_KEY:
   $ curl -H \"Authorization: Bearer $LAAU_KEY\" http://127.0.0.1:7171/v1/accounts
 
-/ is a page to look at, /openapi.json describes the API. SIGTERM and Ctrl-C finish the requests under way.")]
+/ is a page to look at, /openapi.json describes the API. SIGTERM and Ctrl-C finish the requests under way."
+)]
 pub(crate) struct ServeArgs {
     #[command(subcommand)]
     command: Option<ServeCommand>,
     /// The store: a file, which is made if it is not there, or the URL of a PostgreSQL database
-    #[arg(long, value_name = "FILE|URL", required_unless_present = "demo", conflicts_with = "demo")]
+    #[arg(
+        long,
+        value_name = "FILE|URL",
+        required_unless_present = "demo",
+        conflicts_with = "demo"
+    )]
     store: Option<StorePlace>,
     /// The address to listen on
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7171")]
@@ -91,7 +100,9 @@ fn positive(text: &str) -> Result<usize, String> {
 }
 
 fn base_url(text: &str) -> Result<String, String> {
-    let host = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+    let host = text
+        .strip_prefix("http://")
+        .or_else(|| text.strip_prefix("https://"));
     match host {
         Some(host) if !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_graphic()) => {
             Ok(text.trim_end_matches('/').to_owned())
@@ -111,7 +122,12 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<(), Failure> {
     let store = match (&arguments.store, &folder) {
         (Some(store), _) => store.clone(),
         (None, Some(folder)) => StorePlace::File(folder.0.join("demo.laau")),
-        (None, None) => return Err(Failure::new("expected --store or --demo", "see `laau serve --help`")),
+        (None, None) => {
+            return Err(Failure::new(
+                "expected --store or --demo",
+                "see `laau serve --help`",
+            ));
+        }
     };
     let serving = Serving::start(options(arguments, store)?).map_err(|error| told(&error))?;
     if arguments.demo {
@@ -138,14 +154,19 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<(), Failure> {
 fn options(arguments: &ServeArgs, store: StorePlace) -> Result<ServeOptions, Failure> {
     let is_open = arguments.demo || arguments.insecure_loopback;
     let tls = match (&arguments.tls_cert, &arguments.tls_key) {
-        (Some(certificate), Some(key)) => Some(Tls::read(certificate, key).map_err(|error| certificate_told(&error))?),
+        (Some(certificate), Some(key)) => {
+            Some(Tls::read(certificate, key).map_err(|error| certificate_told(&error))?)
+        }
         _ => None,
     };
     if let Some(folder) = &arguments.policies
         && !folder.is_dir()
     {
         return Err(Failure::new(
-            format_args!("{}: expected a folder of models and policy files", folder.display()),
+            format_args!(
+                "{}: expected a folder of models and policy files",
+                folder.display()
+            ),
             "name a folder with --policies, or leave it out",
         ));
     }
@@ -160,7 +181,11 @@ fn options(arguments: &ServeArgs, store: StorePlace) -> Result<ServeOptions, Fai
             ..AuthorityOptions::default()
         },
         http: HttpOptions {
-            access: if is_open { Access::InsecureLoopback } else { Access::Keys },
+            access: if is_open {
+                Access::InsecureLoopback
+            } else {
+                Access::Keys
+            },
             body: arguments.body,
             connections: arguments.connections,
             rate: arguments.rate,
@@ -177,17 +202,23 @@ fn told(error: &StartError) -> Failure {
         StartError::Listen { address, source } => Failure::new(
             format_args!("{address}: {}", reason(source)),
             match source.kind() {
-                std::io::ErrorKind::AddrInUse => "another program listens there; choose another with --listen",
-                std::io::ErrorKind::PermissionDenied => "ports below 1024 need permission; choose another with --listen",
+                std::io::ErrorKind::AddrInUse => {
+                    "another program listens there; choose another with --listen"
+                }
+                std::io::ErrorKind::PermissionDenied => {
+                    "ports below 1024 need permission; choose another with --listen"
+                }
                 _ => "choose an address of this machine with --listen",
             },
         ),
-        StartError::NotLoopback { .. } => {
-            Failure::new(error, "listen on 127.0.0.1, or leave --insecure-loopback out and make keys with `laau serve key`")
-        }
-        StartError::NoAddress { .. } => {
-            Failure::new(error, "give the URL of this node with --advertise, for example http://10.0.0.5:7171")
-        }
+        StartError::NotLoopback { .. } => Failure::new(
+            error,
+            "listen on 127.0.0.1, or leave --insecure-loopback out and make keys with `laau serve key`",
+        ),
+        StartError::NoAddress { .. } => Failure::new(
+            error,
+            "give the URL of this node with --advertise, for example http://10.0.0.5:7171",
+        ),
         StartError::NoKeys { place } => Failure::new(
             error,
             format_args!("make the first one with `laau serve key --store {place} --scope admin`"),
@@ -199,7 +230,9 @@ fn told(error: &StartError) -> Failure {
 /// What is wrong with a store, and what to do.
 fn store_told(place: &StorePlace, error: &StoreError) -> Failure {
     let hint = match (error, place) {
-        (StoreError::Locked, _) => "another `laau` serves it; while it runs, keys are made with POST /v1/keys",
+        (StoreError::Locked, _) => {
+            "another `laau` serves it; while it runs, keys are made with POST /v1/keys"
+        }
         (StoreError::Version { .. }, _) => "use the version of laau that made it, or name another store",
         (StoreError::Damaged { .. }, _) => "restore it from a backup; nothing of it was changed",
         (_, StorePlace::Postgres(_)) => "check the URL, and that the server runs and lets this user in",
@@ -211,7 +244,9 @@ fn store_told(place: &StorePlace, error: &StoreError) -> Failure {
 fn certificate_told(error: &TlsError) -> Failure {
     let hint = match error {
         TlsError::File { .. } => "check the path and its permissions",
-        TlsError::Content { .. } => "--tls-cert takes the certificate, with those between it and the root; --tls-key its key",
+        TlsError::Content { .. } => {
+            "--tls-cert takes the certificate, with those between it and the root; --tls-key its key"
+        }
         _ => "the certificate and the key must belong together",
     };
     Failure::new(error, hint)
@@ -223,8 +258,13 @@ struct Folder(PathBuf);
 impl Folder {
     fn make() -> Result<Self, Failure> {
         let path = std::env::temp_dir().join(format!("laau-demo-{}", std::process::id()));
-        std::fs::create_dir(&path)
-            .map_err(|error| Failure::file(&path, &error, "a demonstration needs a temporary folder: set TMPDIR"))?;
+        std::fs::create_dir(&path).map_err(|error| {
+            Failure::file(
+                &path,
+                &error,
+                "a demonstration needs a temporary folder: set TMPDIR",
+            )
+        })?;
         Ok(Self(path))
     }
 }

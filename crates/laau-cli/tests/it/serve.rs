@@ -41,7 +41,12 @@ impl Service {
             assert!(read > 0, "it ended: {said}");
             if let Some(rest) = line.strip_prefix("listening on ") {
                 let url = rest.split(';').next().unwrap().to_owned();
-                return Self { child, errors, url, said };
+                return Self {
+                    child,
+                    errors,
+                    url,
+                    said,
+                };
             }
             said += &line;
         }
@@ -75,14 +80,20 @@ impl Drop for Service {
 fn key(bench: &Bench, arguments: &str) -> String {
     let printed = bench.stdout(&format!("serve key --store s.laau {arguments}"), "");
     let token = printed.trim_end().to_owned();
-    assert!(token.starts_with("laau_") && !token.contains(char::is_whitespace), "{token}");
+    assert!(
+        token.starts_with("laau_") && !token.contains(char::is_whitespace),
+        "{token}"
+    );
     token
 }
 
 #[test]
 fn a_store_is_served_stopped_and_served_again() {
     let bench = Bench::new();
-    let (admin, reader) = (key(&bench, "--scope admin"), key(&bench, "--scope read --account shop"));
+    let (admin, reader) = (
+        key(&bench, "--scope admin"),
+        key(&bench, "--scope read --account shop"),
+    );
     let service = Service::start(bench.path(), "--store s.laau --log json");
     let client = service.client(Some(&admin));
     client.create(&serde_json::from_str(SPEC).unwrap()).unwrap();
@@ -90,16 +101,28 @@ fn a_store_is_served_stopped_and_served_again() {
     assert_eq!(decision.held, [25.0]);
     let looks = service.client(Some(&reader));
     assert_eq!(looks.account("shop").unwrap().period.unwrap().remaining, [75.0]);
-    assert_eq!(looks.decide("shop", &[0.5]).unwrap_err().kind(), Some("forbidden"));
+    assert_eq!(
+        looks.decide("shop", &[0.5]).unwrap_err().kind(),
+        Some("forbidden")
+    );
     service.signal("-TERM");
     let (status, said) = service.end();
     assert_eq!(status, Some(0), "{said}");
     // One line per change, in JSON, with the decision and without a secret.
-    let lines: Vec<Value> = said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let lines: Vec<Value> = said
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect();
     let told = lines.iter().find(|line| line["message"] == "changed").unwrap();
-    assert_eq!((&told["account"], &told["decision"], &told["change"]), (&"shop".into(), &"0-0".into(), &"decide".into()));
+    assert_eq!(
+        (&told["account"], &told["decision"], &told["change"]),
+        (&"shop".into(), &"0-0".into(), &"decide".into())
+    );
     assert!(told["latency_us"].is_u64() && told["status"] == 200, "{told}");
-    assert!(lines.iter().any(|line| line["message"] == "account made"), "{said}");
+    assert!(
+        lines.iter().any(|line| line["message"] == "account made"),
+        "{said}"
+    );
     for token in [&admin, &reader] {
         assert!(!said.contains(token.rsplit('_').next().unwrap()), "{said}");
     }
@@ -118,26 +141,62 @@ fn what_cannot_be_served_is_told_with_a_hint() {
     let fails = |arguments: &str, words: &str| {
         let run = bench.run(arguments, "");
         assert_eq!(run.status, Some(1), "laau {arguments}: {}", run.stderr);
-        assert!(run.stderr.contains(words) && run.stderr.contains("\nhint: "), "laau {arguments}: {}", run.stderr);
+        assert!(
+            run.stderr.contains(words) && run.stderr.contains("\nhint: "),
+            "laau {arguments}: {}",
+            run.stderr
+        );
     };
     fails("serve --store s.laau", "no API key");
     key(&bench, "--scope admin");
-    bench.write("text", "this is no store, but a text that is long enough to be taken for one by mistake");
+    bench.write(
+        "text",
+        "this is no store, but a text that is long enough to be taken for one by mistake",
+    );
     fails("serve --store text --insecure-loopback", "text: ");
     fails("serve --store none/s.laau --insecure-loopback", "none/s.laau");
     fails("serve --store . --insecure-loopback", ".: ");
-    fails("serve --store s.laau --insecure-loopback --listen 0.0.0.0:0", "loopback");
+    fails(
+        "serve --store s.laau --insecure-loopback --listen 0.0.0.0:0",
+        "loopback",
+    );
     fails("serve --store s.laau --listen 192.0.2.1:7171", "192.0.2.1:7171");
     fails("serve --store s.laau --policies none", "none: expected a folder");
-    fails("serve --store s.laau --tls-cert none.pem --tls-key none.pem", "none.pem: ");
-    fails("serve --store s.laau --tls-cert text --tls-key text", "text: expected a certificate in PEM format");
-    fails("serve --store postgres://laau:hidden@127.0.0.1:1/laau --listen 127.0.0.1:7 --insecure-loopback", "127.0.0.1:1/laau");
-    assert!(!bench.run("serve --store postgres://laau:hidden@127.0.0.1:1/laau --insecure-loopback", "").stderr.contains("hidden"));
+    fails(
+        "serve --store s.laau --tls-cert none.pem --tls-key none.pem",
+        "none.pem: ",
+    );
+    fails(
+        "serve --store s.laau --tls-cert text --tls-key text",
+        "text: expected a certificate in PEM format",
+    );
+    fails(
+        "serve --store postgres://laau:hidden@127.0.0.1:1/laau --listen 127.0.0.1:7 --insecure-loopback",
+        "127.0.0.1:1/laau",
+    );
+    assert!(
+        !bench
+            .run(
+                "serve --store postgres://laau:hidden@127.0.0.1:1/laau --insecure-loopback",
+                ""
+            )
+            .stderr
+            .contains("hidden")
+    );
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    fails(&format!("serve --store s.laau --listen {}", taken.local_addr().unwrap()), "address already in use");
+    fails(
+        &format!("serve --store s.laau --listen {}", taken.local_addr().unwrap()),
+        "address already in use",
+    );
     let _service = Service::start(bench.path(), "--store s.laau");
-    fails("serve --store s.laau --listen 127.0.0.1:0", "in use by another process");
-    fails("serve key --store s.laau --scope admin", "in use by another process");
+    fails(
+        "serve --store s.laau --listen 127.0.0.1:0",
+        "in use by another process",
+    );
+    fails(
+        "serve key --store s.laau --scope admin",
+        "in use by another process",
+    );
 }
 
 #[test]
@@ -157,11 +216,20 @@ fn arguments_that_make_no_sense_are_refused() {
         "serve key --store s.laau --list --scope read",
     ] {
         let run = bench.run(arguments, "");
-        assert_eq!((run.status, run.stdout.as_str()), (Some(2), ""), "laau {arguments}: {}", run.stderr);
+        assert_eq!(
+            (run.status, run.stdout.as_str()),
+            (Some(2), ""),
+            "laau {arguments}: {}",
+            run.stderr
+        );
     }
     assert!(!bench.path().join("s.laau").exists());
     let run = bench.run("serve key --store s.laau --scope read --account ../x", "");
-    assert!(run.status == Some(1) && run.stderr.contains("lower-case letters"), "{}", run.stderr);
+    assert!(
+        run.status == Some(1) && run.stderr.contains("lower-case letters"),
+        "{}",
+        run.stderr
+    );
 }
 
 #[test]
@@ -171,9 +239,15 @@ fn keys_are_listed_and_revoked_in_the_store() {
     let token = key(&bench, "--scope decide --account shop");
     let id = token.split('_').nth(1).unwrap();
     let list = bench.stdout("serve key --store s.laau --list", "");
-    assert!(list.lines().any(|line| line == format!("{id}  decide  shop")), "{list}");
+    assert!(
+        list.lines().any(|line| line == format!("{id}  decide  shop")),
+        "{list}"
+    );
     assert!(!list.contains(token.rsplit('_').next().unwrap()), "{list}");
-    assert_eq!(bench.stdout(&format!("serve key --store s.laau --revoke {id}"), ""), "");
+    assert_eq!(
+        bench.stdout(&format!("serve key --store s.laau --revoke {id}"), ""),
+        ""
+    );
     let again = bench.run(&format!("serve key --store s.laau --revoke {id}"), "");
     assert_eq!(again.status, Some(1), "{}", again.stderr);
     let service = Service::start(bench.path(), "--store s.laau");
@@ -203,7 +277,11 @@ fn the_demonstration_decides_and_settles_by_itself_and_leaves_nothing() {
         line.clear();
         assert!(errors.read_line(&mut line).unwrap() > 0, "it ended");
     }
-    let url = line["listening on ".len()..].split(';').next().unwrap().to_owned();
+    let url = line["listening on ".len()..]
+        .split(';')
+        .next()
+        .unwrap()
+        .to_owned();
     let service = Service {
         child,
         errors,
@@ -213,14 +291,22 @@ fn the_demonstration_decides_and_settles_by_itself_and_leaves_nothing() {
     let client = service.client(None);
     let settled = || {
         let entries = client.entries("llm-gateway", 0, 0).unwrap().entries;
-        entries.iter().any(|entry| matches!(entry.event, laau_serve::Event::Settled { .. }))
+        entries
+            .iter()
+            .any(|entry| matches!(entry.event, laau_serve::Event::Settled { .. }))
     };
     while !settled() {
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
     let period = client.account("llm-gateway").unwrap().period.unwrap();
-    assert!(period.multiplier.is_some() && period.certificate.is_some() && period.holds > 0, "{period:?}");
-    assert!(matches!(client.decide("llm-gateway", &[1.0]), Err(ClientError::Refused(_))));
+    assert!(
+        period.multiplier.is_some() && period.certificate.is_some() && period.holds > 0,
+        "{period:?}"
+    );
+    assert!(matches!(
+        client.decide("llm-gateway", &[1.0]),
+        Err(ClientError::Refused(_))
+    ));
     service.signal("-TERM");
     let (status, said) = service.end();
     assert_eq!(status, Some(0), "{said}");
@@ -241,8 +327,18 @@ fn the_curl_lines_of_the_readme_run_and_print_what_is_shown() {
         return;
     }
     let block = README.split("## With curl").nth(1).unwrap();
-    let block = block.split("```console\n").nth(1).unwrap().split("```").next().unwrap();
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let block = block
+        .split("```console\n")
+        .nth(1)
+        .unwrap()
+        .split("```")
+        .next()
+        .unwrap();
+    let free = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .to_string();
     let (mut script, mut expected, mut lines) = (String::new(), String::new(), 0);
     for line in block.lines() {
         match line.strip_prefix("$ ") {
@@ -256,7 +352,10 @@ fn the_curl_lines_of_the_readme_run_and_print_what_is_shown() {
     assert!(lines > 8 && expected.lines().count() > 4, "{block}");
     // Port 7171 may be somebody else's.
     let script = format!("set -e\n{}", script.replace("127.0.0.1:7171", &free));
-    let script = script.replace("laau serve --store", &format!("laau serve --listen {free} --store"));
+    let script = script.replace(
+        "laau serve --store",
+        &format!("laau serve --listen {free} --store"),
+    );
     let bench = Bench::new();
     let binary = Path::new(env!("CARGO_BIN_EXE_laau")).parent().unwrap();
     let mut path = vec![binary.to_owned()];

@@ -19,7 +19,11 @@ const COMMANDS: [&str; 11] = [
 #[test]
 fn every_command_has_help_with_an_example() {
     let bench = Bench::new();
-    let serving: &[&str] = if cfg!(feature = "serve") { &["serve", "serve key"] } else { &[] };
+    let serving: &[&str] = if cfg!(feature = "serve") {
+        &["serve", "serve key"]
+    } else {
+        &[]
+    };
     for name in ["", "import azure-vm", "import azure-functions", "import table"]
         .into_iter()
         .chain(COMMANDS)

@@ -40,6 +40,8 @@ pub(super) struct Period {
     pub(super) decided: usize,
     pub(super) skipped: usize,
     pub(super) granted: usize,
+    /// What remained of each budget after each line.
+    remained: Vec<Vec<BigInt>>,
 }
 
 impl Period {
@@ -106,7 +108,7 @@ impl Books {
         let open = periods.pop().unwrap();
         let previous = periods.pop();
         if let Some(previous) = &previous {
-            check_budgets(spec, previous, &logs[0], &open);
+            check_budgets(spec, previous, &open);
         }
         Self {
             number,
@@ -151,7 +153,7 @@ impl Books {
 }
 
 /// Whether the budgets of a period are those of the settings, and with rollover what was left by then, exactly.
-fn check_budgets(spec: &AccountSpec, previous: &Period, log: &[Entry], open: &Period) {
+fn check_budgets(spec: &AccountSpec, previous: &Period, open: &Period) {
     let times = match (previous.until, spec.period) {
         (Some(until), Some(period)) => {
             assert!(open.at >= until);
@@ -165,12 +167,11 @@ fn check_budgets(spec: &AccountSpec, previous: &Period, log: &[Entry], open: &Pe
             continue;
         }
         let fresh = exact(spec.budgets[budget]) * BigInt::from(times);
-        // Settlements that came later are in the same log, so that at some point of it the sum must be right; it never is more
-        // than at the end.
-        let sums = (1..=log.len()).map(|length| {
-            let mut keys = BTreeMap::new();
-            read_period(spec, 0, &log[..length], &mut keys).remaining(budget) + &fresh
-        });
+        // Settlements that came later are in the same log: at some line of it the sum must be right.
+        let sums = previous
+            .remained
+            .iter()
+            .map(|remained| &remained[budget] + &fresh);
         assert!(
             sums.into_iter().any(|sum| is_floor(given, &sum)),
             "{given:e} of budget {budget}"
@@ -216,10 +217,18 @@ fn read_period(
                     decided: 0,
                     skipped: 0,
                     granted: 0,
+                    remained: Vec::new(),
                 });
             }
             (None, event) => panic!("the log of a period begins with {event:?}"),
-            (Some(period), event) => read_event(spec, number, period, event, answer, log.get(place + 1)),
+            (Some(period), event) => {
+                read_event(spec, number, period, event, answer, log.get(place + 1));
+            }
+        }
+        if let Some(period) = &mut period {
+            let remaining = (0..period.budgets.len()).map(|budget| period.remaining(budget));
+            let remaining = remaining.collect();
+            period.remained.push(remaining);
         }
     }
     period.expect("a period has a log")
@@ -282,8 +291,7 @@ fn read_event(
 fn take(spec: &AccountSpec, number: u64, period: &mut Period, told: &Decision) {
     assert_eq!(told.held.len(), spec.budgets.len());
     let name = format!("{number}-{}", period.holds.len());
-    // A part of a log may be read under another number.
-    assert!(number == 0 || told.decision.to_string() == name);
+    assert_eq!(told.decision.to_string(), name);
     period.holds.push(Hold::Open(told.held.clone()));
     period.check_remaining(&told.remaining);
 }
