@@ -17,7 +17,7 @@ use super::{Answer, AuthorityOptions, Change, Command, Notice};
 use crate::account::{AccountSpec, AccountView};
 use crate::deployment::Deployment;
 use crate::error::Error;
-use crate::store::{AccountRecord, Claim, Store, StoreError, Write};
+use crate::store::{AccountRecord, Claim, Store, StoreError, Wanted, Write};
 
 /// How long an account that cannot be rebuilt is left alone: to try costs the time of a whole replay.
 const REST: Duration = Duration::from_secs(30);
@@ -78,17 +78,41 @@ impl Worker {
 
     /// Carries out a command and all that wait behind it, writes what they changed, and answers.
     fn serve(&mut self, first: Command, commands: &Receiver<Command>) {
+        let rest = commands.try_iter().take(self.options.batch.saturating_sub(1));
+        let together: Vec<_> = std::iter::once(first).chain(rest).collect();
         let mut staged = self.staged();
+        self.look_up(&together, &mut staged);
         let now = self.options.clock.now();
-        let mut next = Some(first);
-        for _ in 0..self.options.batch {
-            let Some(command) = next.take() else { break };
+        for command in together {
             self.apply(command, now, &mut staged);
-            next = commands.try_recv().ok();
         }
         self.commit(staged);
-        if let Some(command) = next {
-            self.serve(command, commands);
+    }
+
+    /// Looks for the keys of all requests at once: a store behind a network is asked once, and not for each.
+    fn look_up(&mut self, commands: &[Command], staged: &mut Staged) {
+        let wanted = commands.iter().filter_map(|command| {
+            let Command::Change { account, key, .. } = command else {
+                return None;
+            };
+            let open = self.accounts.get(account)?.record.period?;
+            let periods = open.saturating_sub(1)..=open;
+            Some(Wanted {
+                account,
+                periods,
+                key,
+            })
+        });
+        let wanted: Vec<_> = wanted.collect();
+        if wanted.len() < 2 {
+            return;
+        }
+        // A store that does not answer is asked again for each, and tells each.
+        if let Ok(found) = self.store.by_keys(&wanted) {
+            for (wanted, entry) in wanted.iter().zip(found) {
+                let request = entry.and_then(|entry| entry.request);
+                staged.looked_up(wanted.account, wanted.key, request);
+            }
         }
     }
 
@@ -242,8 +266,8 @@ impl Worker {
             return Err(unknown(account));
         };
         if let Some(open) = live.record.period {
-            let stored = self.store.by_key(account, open.saturating_sub(1)..=open, &key)?;
-            if let Some(request) = stored.and_then(|entry| entry.request) {
+            let ask = || self.store.by_key(account, open.saturating_sub(1)..=open, &key);
+            if let Some(request) = staged.stored(account, &key, ask)? {
                 return Answer::again(&request, &digest);
             }
         }

@@ -2,6 +2,7 @@
 
 mod authority;
 mod client;
+mod cluster;
 mod example;
 mod http;
 mod page;
