@@ -50,7 +50,7 @@ impl Service {
             if byte == *b"\n" {
                 let text = String::from_utf8(std::mem::take(&mut line)).unwrap();
                 if let Some(rest) = text.strip_prefix("listening on ") {
-                    service.url = rest.split(';').next().unwrap().to_owned();
+                    service.url.push_str(rest.split(';').next().unwrap());
                 }
                 service.said += &text;
             }
