@@ -1,5 +1,6 @@
 // What is shown of an account: figures, tables, and what to do where there is nothing to show.
 
+import { key } from "./api.js";
 import { element } from "./dom.js";
 import { count, duration, number, percent, policy, time, vector } from "./format.js";
 
@@ -25,7 +26,8 @@ export function left(account) {
   return Math.min(...shares);
 }
 
-export function curl(address, { method = "POST", body, keyed = false, auth = true } = {}) {
+/** A line for a shell. A page that works without a key is served where none is asked for. */
+export function curl(address, { method = "POST", body, keyed = false, auth = key.get() !== "" } = {}) {
   const lines = [`curl -X ${method} ${location.origin}${address}`];
   if (auth) lines.push(`-H "Authorization: Bearer $LAAU_KEY"`);
   if (keyed) lines.push(`-H "Idempotency-Key: my-request-1"`);

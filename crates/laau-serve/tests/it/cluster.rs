@@ -128,6 +128,7 @@ fn node(database: &Database, name: &str, lease: Duration) -> Node {
 }
 
 fn spec(horizon: usize) -> AccountSpec {
+    let budget = 10 * horizon;
     let text = format!(
         r#"{{"name":"x","problem":{{"name":"weighted-fairness"}},"policy":{{"name":"mw"}},"budgets":[{BUDGET}],"horizon":{horizon}}}"#
     );
