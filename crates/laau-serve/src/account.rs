@@ -174,6 +174,9 @@ pub struct AccountView {
     pub spec: AccountSpec,
     /// Whether it was closed.
     pub closed: bool,
+    /// How many numbers a context has; not known here of an account that cannot be loaded, or that another node owns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<usize>,
     /// The open period.
     pub period: Option<PeriodView>,
 }

@@ -9,15 +9,20 @@ use crate::entry::{Entry, KeyedRequest};
 use crate::error::Error;
 use crate::store::{Batch, StoreError, Write};
 
+/// Answers one request, once it is known whether the batch was written.
+type Waiting = Box<dyn FnOnce(Result<(), &StoreError>)>;
+
 /// What a batch will write, and what will be told of it.
 pub(super) struct Staged {
     pub(super) batch: Batch,
     /// The keys of the batch under way: account and key → the request with its answer.
     keys: HashMap<(String, String), KeyedRequest>,
+    /// Keys that the store was asked for before the batch: what it has under them.
+    stored: HashMap<(String, String), Option<KeyedRequest>>,
     pub(super) notices: Vec<Arc<Notice>>,
     /// Whether anybody listens.
     heard: bool,
-    replies: Vec<Box<dyn FnOnce(Result<(), &StoreError>)>>,
+    replies: Vec<Waiting>,
 }
 
 impl Staged {
@@ -25,6 +30,7 @@ impl Staged {
         Self {
             batch: Batch::default(),
             keys: HashMap::new(),
+            stored: HashMap::new(),
             notices: Vec::new(),
             heard,
             replies: Vec::new(),
@@ -75,6 +81,26 @@ impl Staged {
             return None;
         }
         self.keys.get(&(account.to_owned(), key.to_owned()))
+    }
+
+    /// Remembers what the store has under a key.
+    pub(super) fn looked_up(&mut self, account: &str, key: &str, request: Option<KeyedRequest>) {
+        self.stored.insert((account.to_owned(), key.to_owned()), request);
+    }
+
+    /// What the store has under a key; it is asked if it was not before.
+    pub(super) fn stored(
+        &self,
+        account: &str,
+        key: &str,
+        ask: impl FnOnce() -> Result<Option<Entry>, StoreError>,
+    ) -> Result<Option<KeyedRequest>, StoreError> {
+        if !self.stored.is_empty()
+            && let Some(known) = self.stored.get(&(account.to_owned(), key.to_owned()))
+        {
+            return Ok(known.clone());
+        }
+        Ok(ask()?.and_then(|entry| entry.request))
     }
 
     /// The number of lines that it adds to logs.

@@ -61,6 +61,7 @@ impl Live {
         AccountView {
             spec: self.record.spec.clone(),
             closed: self.record.closed,
+            context: Some(self.deployment.task.problem.dimensions().context),
             period: self.open.as_ref().map(Period::view),
         }
     }
@@ -114,8 +115,7 @@ impl Live {
                 reason: "the periods of this account begin by the clock".to_owned(),
             });
         }
-        self.begin(now, Some(keyed), staged)?
-            .ok_or_else(|| Error::NoPeriod)
+        self.begin(now, Some(keyed), staged)?.ok_or(Error::NoPeriod)
     }
 
     fn decide(

@@ -1,6 +1,6 @@
 //! The authority's thread.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -17,7 +17,7 @@ use super::{Answer, AuthorityOptions, Change, Command, Notice};
 use crate::account::{AccountSpec, AccountView};
 use crate::deployment::Deployment;
 use crate::error::Error;
-use crate::store::{AccountRecord, Claim, Store, StoreError, Write};
+use crate::store::{AccountRecord, Claim, Store, StoreError, Wanted, Write};
 
 /// How long an account that cannot be rebuilt is left alone: to try costs the time of a whole replay.
 const REST: Duration = Duration::from_secs(30);
@@ -81,17 +81,41 @@ impl Worker {
 
     /// Carries out a command and all that wait behind it, writes what they changed, and answers.
     fn serve(&mut self, first: Command, commands: &Receiver<Command>) {
+        let rest = commands.try_iter().take(self.options.batch.saturating_sub(1));
+        let together: Vec<_> = std::iter::once(first).chain(rest).collect();
         let mut staged = self.staged();
+        self.look_up(&together, &mut staged);
         let now = self.options.clock.now();
-        let mut next = Some(first);
-        for _ in 0..self.options.batch {
-            let Some(command) = next.take() else { break };
+        for command in together {
             self.apply(command, now, &mut staged);
-            next = commands.try_recv().ok();
         }
         self.commit(staged);
-        if let Some(command) = next {
-            self.serve(command, commands);
+    }
+
+    /// Looks for the keys of all requests at once: a store behind a network is asked once, and not for each.
+    fn look_up(&mut self, commands: &[Command], staged: &mut Staged) {
+        let wanted = commands.iter().filter_map(|command| {
+            let Command::Change { account, key, .. } = command else {
+                return None;
+            };
+            let open = self.accounts.get(account)?.record.period?;
+            let periods = open.saturating_sub(1)..=open;
+            Some(Wanted {
+                account,
+                periods,
+                key,
+            })
+        });
+        let wanted: Vec<_> = wanted.collect();
+        if wanted.len() < 2 {
+            return;
+        }
+        // A store that does not answer is asked again for each, and tells each.
+        if let Ok(found) = self.store.by_keys(&wanted) {
+            for (wanted, entry) in wanted.iter().zip(found) {
+                let request = entry.and_then(|entry| entry.request);
+                staged.looked_up(wanted.account, wanted.key, request);
+            }
         }
     }
 
@@ -247,8 +271,8 @@ impl Worker {
             return Err(unknown(account));
         };
         if let Some(open) = live.record.period {
-            let stored = self.store.by_key(account, open.saturating_sub(1)..=open, &key)?;
-            if let Some(request) = stored.and_then(|entry| entry.request) {
+            let ask = || self.store.by_key(account, open.saturating_sub(1)..=open, &key);
+            if let Some(request) = staged.stored(account, &key, ask)? {
                 return Answer::again(&request, &digest);
             }
         }
@@ -263,10 +287,10 @@ impl Worker {
             if live.record.closed {
                 return Err(Error::AccountClosed { account: name });
             }
-            return match asked.is_met_by(&live.record.spec) {
-                true => Ok(live.view()),
-                false => Err(Error::AccountExists { account: name }),
-            };
+            if asked.is_met_by(&live.record.spec) {
+                return Ok(live.view());
+            }
+            return Err(Error::AccountExists { account: name });
         }
         let made = match self.made {
             Some(made) => made,
@@ -314,11 +338,9 @@ impl Worker {
 
     /// Every account; one that is served elsewhere, or cannot be rebuilt, without its period.
     fn views(&mut self) -> Result<Vec<AccountView>, Error> {
-        let mut names = self.store.accounts()?;
-        let unwritten = self.accounts.keys().filter(|name| !names.contains(name));
-        let mut unwritten: Vec<String> = unwritten.cloned().collect();
-        names.append(&mut unwritten);
-        names.sort_unstable();
+        let mut names: BTreeSet<String> = self.store.accounts()?.into_iter().collect();
+        // Those of the batch under way are not written yet.
+        names.extend(self.accounts.keys().cloned());
         let mut views = Vec::with_capacity(names.len());
         for name in names {
             match self.live(&name) {
@@ -328,6 +350,7 @@ impl Worker {
                 Err(_) => views.extend(self.store.account(&name)?.map(|record| AccountView {
                     spec: record.spec,
                     closed: record.closed,
+                    context: None,
                     period: None,
                 })),
             }

@@ -60,6 +60,10 @@ function draw() {
   if (!account) return;
   $("name").textContent = account.spec.name;
   $("settings").textContent = view.settings(account);
+  if (!account.period && state.refused) {
+    nothing("Not shown here", `${state.refused}.`);
+    return;
+  }
   if (!account.period) {
     nothing("No period has begun", "An admin begins one:", view.curl(api.path("accounts", account.spec.name, "periods"), { keyed: true }));
     return;
@@ -147,7 +151,7 @@ function drawDecisions(account, log) {
     note.textContent = "Reading the log …";
   } else {
     const address = api.path("accounts", account.spec.name, "decisions");
-    patch(note, [document.createTextNode("No decisions in this period. A program asks for one like this:"), view.curl(address, { keyed: true, body: `{"context":[0.5]}` })]);
+    patch(note, [document.createTextNode("No decisions in this period. A program asks for one like this:"), view.curl(address, { keyed: true, body: JSON.stringify({ context: Array(account.context ?? 1).fill(0.5) }) })]);
   }
 }
 

@@ -11,6 +11,7 @@ const POLL_MS = 5000;
 const RETRY_MS = 3000;
 
 export async function poll() {
+  const since = performance.now();
   if (!document.hidden || state.accounts.size === 0) {
     try {
       const answer = await api.get(api.path("accounts"));
@@ -24,7 +25,8 @@ export async function poll() {
     }
   }
   clearTimeout(poll.timer);
-  poll.timer = setTimeout(poll, POLL_MS);
+  // A list of many accounts is work for the service: it does little else but what it is asked.
+  poll.timer = setTimeout(poll, Math.min(60_000, Math.max(POLL_MS, 20 * (performance.now() - since))));
 }
 
 function pick() {

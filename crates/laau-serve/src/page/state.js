@@ -17,6 +17,8 @@ export const state = {
   loading: false,
   stop: new AbortController(),
   link: "connecting",
+  /** Why the service does not show the chosen account. */
+  refused: undefined,
 };
 
 const WORDS = { connecting: "connecting", live: "live", reconnecting: "reconnecting", unauthorised: "not authorised", refused: "not available" };
@@ -26,6 +28,7 @@ export function link(next, detail = "") {
   const status = $("status");
   if (status.dataset.state === next && status.lastElementChild.textContent === text) return;
   state.link = next;
+  state.refused = next === "refused" ? detail : undefined;
   status.dataset.state = next;
   status.lastElementChild.textContent = text;
 }

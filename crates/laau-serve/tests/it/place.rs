@@ -1,13 +1,12 @@
-//! A service that runs on a store of its own.
+//! A service that runs on a store of its own, and can be ended and started again.
 
 use std::net::SocketAddr;
-use std::path::Path;
-use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
-use laau_serve::http::{Access, HttpOptions, Server};
-use laau_serve::store::Embedded;
-use laau_serve::{Authority, AuthorityOptions, Metrics, NewKey, Scope};
+use laau_serve::http::{Access, HttpOptions};
+use laau_serve::store::{Batch, Embedded, Store as _, Write};
+use laau_serve::{AuthorityOptions, NewKey, Scope, ServeOptions, Serving, StorePlace};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
@@ -24,18 +23,9 @@ pub(crate) struct Place {
 impl Place {
     /// A service for whoever is on this machine.
     pub(crate) fn open() -> Self {
-        Self::new(Access::InsecureLoopback)
-    }
-
-    /// A service that asks for keys.
-    pub(crate) fn with_keys() -> Self {
-        Self::new(Access::Keys)
-    }
-
-    fn new(access: Access) -> Self {
         let mut place = Self {
             address: ([127, 0, 0, 1], 0).into(),
-            access,
+            access: Access::InsecureLoopback,
             folder: tempfile::tempdir().unwrap(),
             running: None,
             admin: None,
@@ -44,29 +34,53 @@ impl Place {
         place
     }
 
+    /// A service that asks for keys.
+    pub(crate) fn with_keys() -> Self {
+        let mut place = Self::open();
+        place.stop();
+        let made = NewKey::generate(Scope::Admin, None).unwrap();
+        let batch = Batch {
+            writes: vec![Write::Key(made.key.clone())],
+            ..Batch::default()
+        };
+        Embedded::open(place.folder.path().join("store"))
+            .unwrap()
+            .commit(&batch)
+            .unwrap();
+        place.access = Access::Keys;
+        place.admin = Some(made.token());
+        place.start();
+        place
+    }
+
     /// Starts; for the second time at the same address.
     pub(crate) fn start(&mut self) {
-        let (ready, address) = std::sync::mpsc::channel();
+        let options = ServeOptions {
+            store: StorePlace::File(self.folder.path().join("store")),
+            listen: self.address,
+            advertise: None,
+            lease: Duration::from_secs(10),
+            authority: AuthorityOptions::default(),
+            http: HttpOptions {
+                access: self.access,
+                ..HttpOptions::default()
+            },
+            tls: None,
+        };
+        let serving = Serving::start(options).unwrap();
+        self.address = serving.address();
         let (end, ended) = oneshot::channel();
-        let (file, asked, access) = (self.folder.path().join("store"), self.address, self.access);
-        let wants_key = access == Access::Keys && self.admin.is_none();
         let thread = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .unwrap();
-            runtime.block_on(serve(&file, asked, access, wants_key, &ready, ended));
+            let ended = async { drop(ended.await) };
+            serving.until(ended, std::future::pending()).unwrap();
         });
-        let (address, admin) = address.recv().expect("the service starts");
-        self.address = address;
-        self.admin = admin.or(self.admin.take());
         self.running = Some((end, thread));
     }
 
     /// Ends, and waits for it.
     pub(crate) fn stop(&mut self) {
         if let Some((end, thread)) = self.running.take() {
-            let _ = end.send(());
+            drop(end);
             thread.join().unwrap();
         }
     }
@@ -131,12 +145,7 @@ impl Place {
     pub(crate) fn key(&self, scope: &str) -> String {
         let (status, body) = self.ask("POST", "/v1/keys", "-", Some(&json!({"scope": scope})));
         assert_eq!(status, 201, "{body}");
-        let secret = body.as_object().unwrap().values().filter_map(Value::as_str);
-        secret
-            .filter(|text| text.starts_with("laau_"))
-            .next()
-            .unwrap()
-            .to_owned()
+        body["token"].as_str().unwrap().to_owned()
     }
 }
 
@@ -144,38 +153,4 @@ impl Drop for Place {
     fn drop(&mut self) {
         self.stop();
     }
-}
-
-type Ready = std::sync::mpsc::Sender<(SocketAddr, Option<String>)>;
-
-async fn serve(
-    file: &Path,
-    address: SocketAddr,
-    access: Access,
-    wants_key: bool,
-    ready: &Ready,
-    end: oneshot::Receiver<()>,
-) {
-    let store = Box::new(Embedded::open(file).unwrap());
-    let (authority, running) = Authority::start(store, AuthorityOptions::default()).unwrap();
-    let mut admin = None;
-    if wants_key {
-        let made = NewKey::generate(Scope::Admin, None).unwrap();
-        authority.add_key(made.key.clone()).await.unwrap();
-        admin = Some(made.token());
-    }
-    let options = HttpOptions {
-        access,
-        ..HttpOptions::default()
-    };
-    let server = Server::bind(address, authority, options, None, Arc::new(Metrics::default()))
-        .await
-        .unwrap();
-    ready.send((server.address().unwrap(), admin)).unwrap();
-    server
-        .run(async {
-            let _ = end.await;
-        })
-        .await;
-    running.stop().unwrap();
 }

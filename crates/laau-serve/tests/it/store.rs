@@ -2,7 +2,7 @@
 
 mod conformance;
 mod embedded;
-mod postgres;
+pub(crate) mod postgres;
 mod restarts;
 mod sample;
 mod server;

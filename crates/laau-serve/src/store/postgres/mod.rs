@@ -10,7 +10,7 @@ mod session;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use session::Server;
 use tokio_postgres::types::ToSql;
@@ -28,6 +28,9 @@ pub struct Postgres {
     node: String,
     address: String,
     lease: Duration,
+    /// How often leases are renewed, and when they were.
+    interval: Duration,
+    renewed: Option<Instant>,
     /// The accounts that this node owns, and the epochs.
     owned: BTreeMap<String, u64>,
 }
@@ -36,7 +39,8 @@ impl Postgres {
     /// Connects, and makes the tables or brings them up to date.
     ///
     /// `node` is the name by which this node is known again after a restart, `address` the base URL at which others find it, and
-    /// `lease` the time after which another node may take over its accounts; [`Store::renew`] is called several times in it.
+    /// `lease` the time after which another node may take over its accounts. Leases are renewed by the calls of
+    /// [`Store::renew`], each fourth part of that time and not more often.
     ///
     /// # Errors
     /// [`StoreError::Version`] for tables of a later version or of another program, [`StoreError::Unavailable`] when the server
@@ -47,8 +51,17 @@ impl Postgres {
             node: node.to_owned(),
             address: address.to_owned(),
             lease,
+            interval: lease / 4,
+            renewed: None,
             owned: BTreeMap::new(),
         })
+    }
+
+    /// Renews the leases in another interval.
+    #[must_use]
+    pub fn renewing_every(mut self, interval: Duration) -> Self {
+        self.interval = interval;
+        self
     }
 }
 
@@ -190,6 +203,14 @@ impl Store for Postgres {
     }
 
     fn renew(&mut self) -> Result<Vec<String>, StoreError> {
+        let due = self
+            .renewed
+            .is_none_or(|renewed| renewed.elapsed() >= self.interval);
+        if !due || self.owned.is_empty() {
+            return Ok(Vec::new());
+        }
+        // A lease lasts from the moment at which the server reads its clock, which is later.
+        let now = Instant::now();
         let (accounts, epochs) = columns(&self.owned);
         let seconds = self.lease.as_secs_f64();
         let parameters: [&(dyn ToSql + Sync); 3] = [&accounts, &epochs, &seconds];
@@ -204,6 +225,7 @@ impl Store for Postgres {
             .cloned()
             .collect();
         self.owned.retain(|account, _| renewed.contains(account.as_str()));
+        self.renewed = Some(now);
         Ok(lost)
     }
 
@@ -276,7 +298,7 @@ impl<'a> Rows<'a> {
                 }
                 Write::RevokeKey { id } => rows.other("revoke", id, Vec::new(), 0),
                 Write::Forget { account, before } => {
-                    rows.other("forget", account, Vec::new(), signed(*before))
+                    rows.other("forget", account, Vec::new(), signed(*before));
                 }
             }
         }

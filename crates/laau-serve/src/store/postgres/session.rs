@@ -235,15 +235,19 @@ const CLAIM: &str = "INSERT INTO laau_serve.lease AS l (account, node, address, 
     WHERE l.node = EXCLUDED.node OR l.expires <= clock_timestamp()
     RETURNING l.epoch";
 
-// A lease that ended long ago is of no use. Locked rows are passed over: their owners are at work.
-const RENEW: &str = "WITH renewed AS (
+// Leases are locked in the order in which commits lock them. One that ended long ago is of no use; a row that is locked has an
+// owner at work and is passed over.
+const RENEW: &str = "WITH locked AS (
+        SELECT account, epoch FROM laau_serve.lease WHERE account = ANY ($1::text[]) ORDER BY account FOR UPDATE),
+    renewed AS (
         UPDATE laau_serve.lease l SET expires = clock_timestamp() + make_interval(secs => $3)
-        FROM unnest($1::text[], $2::bigint[]) AS c (account, epoch)
+        FROM unnest($1::text[], $2::bigint[]) AS c (account, epoch) JOIN locked USING (account, epoch)
         WHERE l.account = c.account AND l.epoch = c.epoch
         RETURNING l.account),
     swept AS (
         DELETE FROM laau_serve.lease WHERE account IN (
-            SELECT account FROM laau_serve.lease WHERE expires < clock_timestamp() - interval '1 hour'
+            SELECT account FROM laau_serve.lease
+            WHERE expires < clock_timestamp() - interval '1 hour' AND account <> ALL ($1::text[])
             LIMIT 1000 FOR UPDATE SKIP LOCKED)),
     tidied AS (SELECT laau_serve.tidy($1, 256))
     SELECT account FROM renewed CROSS JOIN tidied";

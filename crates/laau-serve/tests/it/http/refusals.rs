@@ -221,27 +221,6 @@ fn settings_that_make_no_account_are_refused() {
     let node = Node::open();
     let other = SPEC.replace("250", "260");
     assert_eq!(node.post("/v1/accounts", None, SPEC).status, 201);
-<<<<<<< HEAD
-    assert_eq!(node.post("/v1/accounts", None, SPEC).status, 201, "the same settings once more");
-    check(&node, ("POST", "/v1/accounts", &[JSON], &other), 409, "account-exists", "shop");
-    let other = SPEC.replace("shop", "other");
-    for (from, to, status, kind) in [
-        ("other", "../other", 400, "invalid"),
-        ("other", "Other", 400, "invalid"),
-        ("[250]", "[1]", 422, "refused"),
-        ("[250]", "[250,250]", 422, "refused"),
-        ("[250]", "[-250]", 422, "refused"),
-        ("\"mw\"", "\"mww\"", 422, "unknown-policy"),
-        ("\"mw\"", "\"laau\"", 422, "unknown-policy"),
-        ("weighted-fairness", "weighted", 400, "invalid"),
-        ("{\"name\":\"mw\"}", "{\"file\":\"../../etc/passwd\"}", 400, "invalid"),
-        ("{\"name\":\"mw\"}", "{\"names\":\"mw\"}", 400, "invalid"),
-        ("20}", "0}", 400, "invalid"),
-        ("20}", "-20}", 400, "invalid"),
-        ("20}", "1e30}", 400, "invalid"),
-    ] {
-        check(&node, ("POST", "/v1/accounts", &[JSON], &other.replace(from, to)), status, kind, "");
-=======
     assert_eq!(
         node.post("/v1/accounts", None, SPEC).status,
         201,
@@ -254,39 +233,34 @@ fn settings_that_make_no_account_are_refused() {
         "account-exists",
         "shop",
     );
-    for (from, to, status) in [
-        ("shop", "../shop", 400),
-        ("shop", "Shop", 400),
-        ("[250]", "[1]", 422),
-        ("[250]", "[250,250]", 422),
-        ("[250]", "[-250]", 422),
-        ("\"mw\"", "\"mww\"", 422),
-        ("\"mw\"", "\"laau\"", 422),
-        ("weighted-fairness", "weighted", 400),
-        ("{\"name\":\"mw\"}", "{\"file\":\"../../etc/passwd\"}", 400),
-        ("{\"name\":\"mw\"}", "{\"names\":\"mw\"}", 400),
-        ("20", "0", 400),
-        ("20", "-20", 400),
-        ("20", "1e30", 400),
+    let other = SPEC.replace("shop", "other");
+    for (from, to, status, kind) in [
+        ("other", "../other", 400, "invalid"),
+        ("other", "Other", 400, "invalid"),
+        ("[250]", "[1]", 422, "refused"),
+        ("[250]", "[250,250]", 422, "refused"),
+        ("[250]", "[-250]", 422, "refused"),
+        ("\"mw\"", "\"mww\"", 422, "unknown-policy"),
+        ("\"mw\"", "\"laau\"", 422, "unknown-policy"),
+        ("weighted-fairness", "weighted", 400, "invalid"),
+        (
+            "{\"name\":\"mw\"}",
+            "{\"file\":\"../../etc/passwd\"}",
+            400,
+            "invalid",
+        ),
+        ("{\"name\":\"mw\"}", "{\"names\":\"mw\"}", 400, "invalid"),
+        ("20}", "0}", 400, "invalid"),
+        ("20}", "-20}", 400, "invalid"),
+        ("20}", "1e30}", 400, "invalid"),
     ] {
-        let spec = SPEC
-            .replace("shop", "other")
-            .replace(from, to)
-            .replace("other\",\"problem", "other\",\"problem");
-        let spec = if from == "shop" {
-            SPEC.replace(from, to)
-        } else {
-            spec
-        };
-        let answer = node.post("/v1/accounts", None, &spec);
-        answer.kind();
-        assert!(
-            (400..500).contains(&answer.status) && (answer.status == status || answer.status == 422),
-            "{to}: {} {}",
-            answer.status,
-            answer.text()
+        check(
+            &node,
+            ("POST", "/v1/accounts", &[JSON], &other.replace(from, to)),
+            status,
+            kind,
+            "",
         );
->>>>>>> refs/heads/serve
     }
     assert_eq!(
         node.get("/v1/accounts").json()["accounts"]
@@ -315,7 +289,7 @@ fn a_body_that_is_too_large_is_refused_before_it_is_read() {
         node.address
     );
     for _ in 0..40 {
-        chunked += &format!("10000\r\n{}\r\n", "1".repeat(1 << 16));
+        chunked.extend(["10000\r\n", &"1".repeat(1 << 16), "\r\n"]);
     }
     let answer = node.raw(chunked.as_bytes());
     assert_eq!((answer.status, answer.kind().as_str()), (413, "too-large"));

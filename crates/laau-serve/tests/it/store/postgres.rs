@@ -13,7 +13,7 @@ use super::server::Server;
 const LONG: Duration = Duration::from_secs(3600);
 
 /// A database in the server that the tests share.
-pub(super) struct Database {
+pub(crate) struct Database {
     server: &'static Server,
     name: String,
     url: String,
@@ -21,7 +21,7 @@ pub(super) struct Database {
 
 impl Database {
     /// A new database; none, and a line in the log of skipped tests, without PostgreSQL.
-    pub(super) fn new(test: &str) -> Option<Self> {
+    pub(crate) fn new(test: &str) -> Option<Self> {
         let Some(server) = Server::shared() else {
             skipped(test, "PostgreSQL is not installed");
             return None;
@@ -32,9 +32,11 @@ impl Database {
         Some(Self { server, name, url })
     }
 
-    fn node(&self, name: &str, lease: Duration) -> Postgres {
+    pub(crate) fn node(&self, name: &str, lease: Duration) -> Postgres {
         let address = format!("http://{name}:7171");
-        Postgres::connect(&self.url, name, &address, lease).expect("the server answers")
+        let node = Postgres::connect(&self.url, name, &address, lease).expect("the server answers");
+        // When a test asks for it, not when it is due.
+        node.renewing_every(NONE)
     }
 }
 
