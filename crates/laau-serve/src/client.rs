@@ -79,7 +79,7 @@ impl Default for Patience {
     fn default() -> Self {
         Self {
             timeout: Duration::from_secs(30),
-            patience: Duration::from_secs(60),
+            patience: Duration::from_mins(1),
             pause: Duration::from_millis(50),
         }
     }
@@ -315,7 +315,7 @@ impl Client {
                 }
                 Ok(Heard::Elsewhere(owner)) if moves < MOST_MOVES => {
                     moves += 1;
-                    base = self.trusted(owner, &url)?;
+                    base = self.trusted(&owner, &url)?;
                     continue;
                 }
                 Ok(Heard::Elsewhere(owner)) => {
@@ -339,15 +339,15 @@ impl Client {
     }
 
     /// Credentials go on to a node that the service names, but never out of TLS.
-    fn trusted(&self, owner: String, url: &str) -> Result<String, ClientError> {
+    fn trusted(&self, owner: &str, url: &str) -> Result<String, ClientError> {
         let is_less = self.base.starts_with("https://") && !owner.starts_with("https://");
-        match is_less {
-            false => Ok(owner.trim_end_matches('/').to_owned()),
-            true => Err(ClientError::Strange {
+        if is_less {
+            return Err(ClientError::Strange {
                 url: url.to_owned(),
                 reason: format!("it sends on to {owner}, without TLS"),
-            }),
+            });
         }
+        Ok(owner.trim_end_matches('/').to_owned())
     }
 
     fn attempt(&self, url: &str, sent: &Sent<'_>) -> Result<Heard, ClientError> {
@@ -419,12 +419,12 @@ fn json(value: &impl Serialize) -> Result<Vec<u8>, ClientError> {
 /// The path of an account. A name that is none would be a path of its own.
 fn path(account: &str, rest: &str) -> Result<String, ClientError> {
     let plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'_' | b'-');
-    match !account.is_empty() && account.bytes().all(plain) && !account.starts_with('.') {
-        true => Ok(format!("/v1/accounts/{account}{rest}")),
-        false => Err(ClientError::Setting(format!(
+    if account.is_empty() || account.starts_with('.') || !account.bytes().all(plain) {
+        return Err(ClientError::Setting(format!(
             "`{account}` is no name of an account"
-        ))),
+        )));
     }
+    Ok(format!("/v1/accounts/{account}{rest}"))
 }
 
 /// A key that nobody has used.

@@ -184,9 +184,10 @@ impl Keyring {
     pub(crate) async fn holds(&self, id: &str) -> bool {
         let kept = self.kept();
         let stale = kept.read.is_none_or(|read| read.elapsed() >= self.freshness.age);
-        let kept = match stale {
-            true => self.refreshed(kept.clone()).await.unwrap_or(kept),
-            false => kept,
+        let kept = if stale {
+            self.refreshed(kept.clone()).await.unwrap_or(kept)
+        } else {
+            kept
         };
         kept.keys.contains_key(id)
     }
@@ -300,9 +301,10 @@ impl Grant {
     /// # Errors
     /// [`Error::Forbidden`].
     pub(crate) fn at_least(&self, scope: Scope) -> Result<(), Error> {
-        match self.scope >= scope {
-            true => Ok(()),
-            false => Err(Error::Forbidden),
+        if self.scope >= scope {
+            Ok(())
+        } else {
+            Err(Error::Forbidden)
         }
     }
 

@@ -181,6 +181,9 @@ impl Drop for Waiting<'_> {
     }
 }
 
+/// A gauge of a period: its name, what it says, and its value.
+type Gauge<'a, T> = (&'a str, &'a str, &'a dyn Fn(&PeriodView) -> T);
+
 /// The gauges of accounts are written as they are read: an account that is gone leaves none behind.
 fn gauges(accounts: &[AccountView], text: &mut String) {
     let _ = write!(
@@ -204,7 +207,7 @@ fn gauges(accounts: &[AccountView], text: &mut String) {
             .map(|(part, budget)| if *budget > 0.0 { part / budget } else { 0.0 })
             .collect()
     };
-    let by_budget: [(&str, &str, &dyn Fn(&PeriodView) -> Vec<f64>); 3] = [
+    let by_budget: [Gauge<'_, Vec<f64>>; 3] = [
         (
             "laau_remaining_share",
             "What remains of a budget, as a share of it",
@@ -232,7 +235,7 @@ fn gauges(accounts: &[AccountView], text: &mut String) {
             }
         }
     }
-    let by_account: [(&str, &str, &dyn Fn(&PeriodView) -> Option<f64>); 7] = [
+    let by_account: [Gauge<'_, Option<f64>>; 7] = [
         ("laau_period", "The number of the open period", &|period| {
             Some(period.number as f64)
         }),

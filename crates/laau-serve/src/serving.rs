@@ -32,9 +32,10 @@ impl FromStr for StorePlace {
         let is_url = ["postgres://", "postgresql://"]
             .iter()
             .any(|scheme| text.starts_with(scheme));
-        Ok(match is_url {
-            true => Self::Postgres(text.to_owned()),
-            false => Self::File(PathBuf::from(text)),
+        Ok(if is_url {
+            Self::Postgres(text.to_owned())
+        } else {
+            Self::File(PathBuf::from(text))
         })
     }
 }

@@ -9,6 +9,9 @@ use crate::entry::{Entry, KeyedRequest};
 use crate::error::Error;
 use crate::store::{Batch, StoreError, Write};
 
+/// Answers one request, once it is known whether the batch was written.
+type Waiting = Box<dyn FnOnce(Result<(), &StoreError>)>;
+
 /// What a batch will write, and what will be told of it.
 pub(super) struct Staged {
     pub(super) batch: Batch,
@@ -19,7 +22,7 @@ pub(super) struct Staged {
     pub(super) notices: Vec<Arc<Notice>>,
     /// Whether anybody listens.
     heard: bool,
-    replies: Vec<Box<dyn FnOnce(Result<(), &StoreError>)>>,
+    replies: Vec<Waiting>,
 }
 
 impl Staged {

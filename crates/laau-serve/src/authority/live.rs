@@ -115,8 +115,7 @@ impl Live {
                 reason: "the periods of this account begin by the clock".to_owned(),
             });
         }
-        self.begin(now, Some(keyed), staged)?
-            .ok_or_else(|| Error::NoPeriod)
+        self.begin(now, Some(keyed), staged)?.ok_or(Error::NoPeriod)
     }
 
     fn decide(

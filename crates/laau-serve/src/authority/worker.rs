@@ -282,10 +282,10 @@ impl Worker {
             if live.record.closed {
                 return Err(Error::AccountClosed { account: name });
             }
-            return match asked.is_met_by(&live.record.spec) {
-                true => Ok(live.view()),
-                false => Err(Error::AccountExists { account: name }),
-            };
+            if asked.is_met_by(&live.record.spec) {
+                return Ok(live.view());
+            }
+            return Err(Error::AccountExists { account: name });
         }
         if self.store.accounts()?.len() >= self.options.most_accounts {
             return Err(Error::Conflict {

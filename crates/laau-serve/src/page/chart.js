@@ -35,7 +35,7 @@ export class Chart {
 
   /**
    * Draws points ({x, last, low, high, sum, count}) over x from 0 to `end`. `extra`: even (the last step of the even pace),
-   * top and bottom of the axis, marks (positions of ticks at the bottom).
+   * top and bottom of the axis, marks (positions of ticks under the axis).
    */
   draw(points, end, extra = {}) {
     const width = Math.max(260, Math.round(this.#figure.clientWidth) || 600);
@@ -67,7 +67,7 @@ export class Chart {
     if (end && end < right) svg.append(element("line", { class: "end", x1: x(end), x2: x(end), y1: TOP, y2: height - BOTTOM }));
     if (extra.even) svg.append(element("line", { class: "even", x1: x(0), y1: y(1), x2: x(extra.even), y2: y(0) }));
     for (const mark of extra.marks ?? []) {
-      svg.append(element("line", { class: "acted", x1: x(mark), x2: x(mark), y1: height - BOTTOM, y2: height - BOTTOM - 7 }));
+      svg.append(element("line", { class: "acted", x1: x(mark), x2: x(mark), y1: height - BOTTOM, y2: height - BOTTOM + 6 }));
     }
     for (let k = 0; k < lines; k += 1) svg.append(...this.#line(points, k, x, y));
     this.#cursor = element("g");

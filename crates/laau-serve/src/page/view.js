@@ -161,7 +161,7 @@ export function decisionRows(log) {
     if (decision.beyond) notes.push(element("span", { class: "tag behind" }, "past the horizon"));
     if (decision.fallback) notes.push(element("span", { class: "tag bad" }, `fallback: ${text(decision.fallback)}`));
     if (decision.warning) notes.push(element("span", { class: "behind" }, text(decision.warning)));
-    const cells = [decision.id, time(decision.at), vector(decision.context, 3), vector(decision.action), vector(decision.price, 3), vector(decision.held, 3)];
+    const cells = [decision.id, time(decision.at), vector(decision.context, 2), vector(decision.action, 3), vector(decision.price, 3), vector(decision.held, 3)];
     cells.push(used === undefined ? "open" : typeof used === "string" ? used : vector(used, 3));
     const node = row(cells);
     node.append(element("td", {}, ...notes));

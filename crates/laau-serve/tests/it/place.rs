@@ -154,37 +154,3 @@ impl Drop for Place {
         self.stop();
     }
 }
-
-type Ready = std::sync::mpsc::Sender<(SocketAddr, Option<String>)>;
-
-async fn serve(
-    file: &Path,
-    address: SocketAddr,
-    access: Access,
-    wants_key: bool,
-    ready: &Ready,
-    end: oneshot::Receiver<()>,
-) {
-    let store = Box::new(Embedded::open(file).unwrap());
-    let (authority, running) = Authority::start(store, AuthorityOptions::default()).unwrap();
-    let mut admin = None;
-    if wants_key {
-        let made = NewKey::generate(Scope::Admin, None).unwrap();
-        authority.add_key(made.key.clone()).await.unwrap();
-        admin = Some(made.token());
-    }
-    let options = HttpOptions {
-        access,
-        ..HttpOptions::default()
-    };
-    let server = Server::bind(address, authority, options, None, Arc::new(Metrics::default()))
-        .await
-        .unwrap();
-    ready.send((server.address().unwrap(), admin)).unwrap();
-    server
-        .run(async {
-            let _ = end.await;
-        })
-        .await;
-    running.stop().unwrap();
-}
