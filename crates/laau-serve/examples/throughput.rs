@@ -30,7 +30,7 @@ fn main() -> Result<(), Failure> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("store.laau");
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let mut table = String::from("accounts  tasks  decisions/s  p50 ms  p99 ms  decisions/commit\n");
+    let mut table = vec!["accounts  tasks  decisions/s  p50 ms  p99 ms  decisions/commit\n".to_owned()];
     for (accounts, tasks) in cases {
         let store = Embedded::open(&file)?;
         let metrics = Arc::new(Metrics::default());
@@ -47,16 +47,16 @@ fn main() -> Result<(), Failure> {
         let (mut latencies, elapsed) = measured?;
         latencies.sort_unstable();
         let at = |share: usize| latencies[(latencies.len() - 1) * share / 100].as_secs_f64() * 1e3;
-        table += &format!(
+        table.push(format!(
             "{accounts:8}  {tasks:5}  {:11.0}  {:6.2}  {:6.2}  {:16.1}\n",
             latencies.len() as f64 / elapsed.as_secs_f64(),
             at(50),
             at(99),
             latencies.len() as f64 / commits,
-        );
+        ));
         std::fs::remove_file(&file)?;
     }
-    std::io::stdout().write_all(table.as_bytes())?;
+    std::io::stdout().write_all(table.concat().as_bytes())?;
     Ok(())
 }
 
@@ -66,8 +66,7 @@ fn commits_of(metrics: &Metrics) -> f64 {
     let lines = text.lines();
     lines
         .filter_map(|line| line.strip_prefix("laau_store_commit_seconds_count "))
-        .filter_map(|count| count.parse().ok())
-        .next()
+        .find_map(|count| count.parse().ok())
         .unwrap_or(f64::NAN)
 }
 

@@ -116,7 +116,7 @@ fn node(database: &Database, name: &str, lease: Duration) -> Node {
     let store = Gated(database.node(name, lease), gate.clone());
     // Leases are not renewed, so that a lease of no length can be taken over at any time.
     let options = AuthorityOptions {
-        tick: Duration::from_secs(3600),
+        tick: Duration::from_hours(1),
         ..AuthorityOptions::default()
     };
     let (authority, running) = Authority::start(Box::new(store), options).expect("the store answers");
@@ -128,7 +128,6 @@ fn node(database: &Database, name: &str, lease: Duration) -> Node {
 }
 
 fn spec(horizon: usize) -> AccountSpec {
-    let budget = 10 * horizon;
     let text = format!(
         r#"{{"name":"x","problem":{{"name":"weighted-fairness"}},"policy":{{"name":"mw"}},"budgets":[{BUDGET}],"horizon":{horizon}}}"#
     );
@@ -154,7 +153,7 @@ fn decision(answer: &Answer) -> Decision {
     serde_json::from_str(&answer.body).expect("a decision")
 }
 
-const LONG: Duration = Duration::from_secs(3600);
+const LONG: Duration = Duration::from_hours(1);
 
 /// The budget of the account, which is no sum of few bits.
 const BUDGET: f64 = 250.3;

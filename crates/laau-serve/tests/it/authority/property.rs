@@ -344,9 +344,9 @@ impl World {
             Ask::BadContext(_) => decide(&vec![0.5; width + 1]),
             Ask::Skip(steps) => Change::Skip { steps: *steps },
             Ask::Open => Change::Open,
-            Ask::Release(index) => release(&self.some_decision(account, index).0),
+            Ask::Release(index) => release(&self.some_decision(account, *index).0),
             Ask::Settle(index, amount) => {
-                let (decision, held) = self.some_decision(account, index);
+                let (decision, held) = self.some_decision(account, *index);
                 let of = |held: &f64| match amount {
                     Amount::Nothing => 0.0,
                     Amount::Part(part) => part * held,
@@ -364,7 +364,7 @@ impl World {
     }
 
     /// A decision of the last three periods, or one too many, and what it held at first.
-    fn some_decision(&self, account: usize, index: &Index) -> (String, Vec<f64>) {
+    fn some_decision(&self, account: usize, index: Index) -> (String, Vec<f64>) {
         let books = &self.books[account];
         let mut all = Vec::new();
         let periods = [books.previous.as_ref(), Some(&books.open)];

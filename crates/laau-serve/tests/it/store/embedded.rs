@@ -50,23 +50,23 @@ fn fill(store: &mut Embedded) {
 }
 
 fn content(store: &mut dyn Store) -> Result<String, StoreError> {
-    let mut all = format!(
+    let mut all = vec![format!(
         "{:?} {:?} {:?}",
         store.accounts()?,
         store.keys()?,
         store.file("d")?
-    );
+    )];
     for account in ["a", "b"] {
-        all += &format!("{:?}", store.account(account)?);
+        all.push(format!("{:?}", store.account(account)?));
         for period in 0..3 {
-            all += &format!("{:?}", store.entries(account, period, 0, usize::MAX)?);
+            all.push(format!("{:?}", store.entries(account, period, 0, usize::MAX)?));
             for number in 0..31 {
                 let key = format!("{period}k{number}");
-                all += &format!("{:?}", store.by_key(account, period..=period, &key)?);
+                all.push(format!("{:?}", store.by_key(account, period..=period, &key)?));
             }
         }
     }
-    Ok(all)
+    Ok(all.concat())
 }
 
 fn refusal(outcome: Result<Embedded, StoreError>) -> StoreError {

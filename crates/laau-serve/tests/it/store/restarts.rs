@@ -17,7 +17,7 @@ fn server(test: &str) -> Option<Server> {
     server
 }
 
-fn away<T: std::fmt::Debug>(outcome: Result<T, StoreError>) {
+fn away<T: std::fmt::Debug>(outcome: &Result<T, StoreError>) {
     assert!(
         matches!(outcome, Err(StoreError::Unavailable { .. })),
         "{outcome:?}"
@@ -43,21 +43,21 @@ fn every_call_says_that_the_server_is_away_and_works_when_it_is_back() {
         return;
     };
     let url = server.database("away");
-    let mut node = Postgres::connect(&url, "a", "", Duration::from_secs(3600)).expect("the server answers");
+    let mut node = Postgres::connect(&url, "a", "", Duration::from_hours(1)).expect("the server answers");
     write(&mut node, &["x"], vec![append("x", entry(0, 0, "k0"))]);
     let next = batch(&mut node, &["x"], vec![append("x", entry(0, 1, "k1"))]);
     server.stop();
     for _ in 0..2 {
-        away(node.accounts());
-        away(node.account("x"));
-        away(node.file("d"));
-        away(node.entries("x", 0, 0, 1));
-        away(node.by_key("x", 0..=0, "k0"));
-        away(node.keys());
-        away(node.claim("y"));
-        away(node.renew());
-        away(node.release());
-        away(node.commit(&next));
+        away(&node.accounts());
+        away(&node.account("x"));
+        away(&node.file("d"));
+        away(&node.entries("x", 0, 0, 1));
+        away(&node.by_key("x", 0..=0, "k0"));
+        away(&node.keys());
+        away(&node.claim("y"));
+        away(&node.renew());
+        away(&node.release());
+        away(&node.commit(&next));
     }
     server.start();
     assert!(patiently(|| node.renew()).is_empty());
@@ -119,9 +119,9 @@ fn what_is_acknowledged_outlives_kills_and_restarts_of_the_server() {
                 std::thread::sleep(Duration::from_millis(5));
             }
             if round % 3 == 2 {
-                server.stop()
+                server.stop();
             } else {
-                server.kill()
+                server.kill();
             }
             server.start();
         }
