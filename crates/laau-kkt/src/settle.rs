@@ -225,7 +225,11 @@ impl Workspace {
             };
             gain += gains[i];
             // By convexity no payable action is farther up than where one alone uses up a budget.
-            let way = if r < 0.0 { room.min((lower[i] + self.barrier.most[i] - x).max(0.0)) } else { room };
+            let way = if r < 0.0 {
+                room.min((lower[i] + self.barrier.most[i] - x).max(0.0))
+            } else {
+                room
+            };
             reachable += gains[i].min(r.abs() * way);
             relative[i] = r.abs() / (scale + curvature * size);
             if distance < relative[i] * scale * size {

@@ -168,7 +168,10 @@ impl Workspace {
                     return Status::Solved { iterations, residual };
                 }
                 let reached = (self.gap, residual);
-                let better = match (self.gap <= self.options.tolerance, best.0 <= self.options.tolerance) {
+                let better = match (
+                    self.gap <= self.options.tolerance,
+                    best.0 <= self.options.tolerance,
+                ) {
                     (true, true) | (false, false) => residual < best.1,
                     (sufficient, _) => sufficient,
                 };

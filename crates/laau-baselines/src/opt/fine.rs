@@ -62,7 +62,11 @@ impl Rises {
         for ((used, least), sum) in self.usage.iter_mut().zip(&self.least).zip(rises) {
             let difference = *used - least;
             let rounding = ROUNDINGS * f64::EPSILON * (used.abs() + least.abs());
-            *used = if (difference - sum).abs() <= rounding { sum } else { difference };
+            *used = if (difference - sum).abs() <= rounding {
+                sum
+            } else {
+                difference
+            };
         }
     }
 }
@@ -114,7 +118,11 @@ mod tests {
         let (u, v) = (3e-18, 2e-5);
         rises.measure(&problem, &[1.0], &[u, v]);
         let exact = 2e9 * u + v * v;
-        assert!((rises.usage[0] - exact).abs() < 1e-14 * exact, "{:e}", rises.usage[0]);
+        assert!(
+            (rises.usage[0] - exact).abs() < 1e-14 * exact,
+            "{:e}",
+            rises.usage[0]
+        );
     }
 
     #[test]
