@@ -1,6 +1,7 @@
 //! Sets of episodes.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use laau::core;
 use numpy::PyArrayDyn;
@@ -114,6 +115,17 @@ impl Episodes {
         self.0 == other.0
     }
 
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Pickled<'py>)> {
+        let restore = py.import("laau._laau")?.getattr("restore_episodes")?;
+        let scaling = self.0.scaling().map(serde_json::to_string).transpose();
+        let scaling = scaling.map_err(|reason| error(reason.to_string(), ""))?;
+        let series = self
+            .0
+            .series()
+            .map(|names| names.iter().map(ToString::to_string).collect());
+        Ok((restore, (self.contexts(py)?, self.budgets(py)?, scaling, series)))
+    }
+
     fn __repr__(&self) -> String {
         format!(
             "Episodes({} episodes, {} steps, context of {}, {} budgets)",
@@ -123,4 +135,33 @@ impl Episodes {
             self.0.budget_len()
         )
     }
+}
+
+/// Contexts, budgets, how the contexts were scaled, and the series of the episodes.
+type Pickled<'py> = (
+    Bound<'py, PyArrayDyn<f64>>,
+    Bound<'py, PyArrayDyn<f64>>,
+    Option<String>,
+    Option<Vec<String>>,
+);
+
+/// Episodes from what they were pickled as.
+#[pyfunction]
+pub(crate) fn restore_episodes(
+    contexts: &Bound<'_, PyAny>,
+    budgets: &Bound<'_, PyAny>,
+    scaling: Option<&str>,
+    series: Option<Vec<String>>,
+) -> PyResult<Episodes> {
+    let mut episodes = Episodes::new(contexts, budgets)?.0;
+    if let Some(scaling) = scaling {
+        let scaling: core::Scaling =
+            serde_json::from_str(scaling).map_err(|reason| error(reason.to_string(), ""))?;
+        episodes = episodes.with_scaling(scaling).raise()?;
+    }
+    if let Some(series) = series {
+        let series = series.into_iter().map(Arc::from).collect();
+        episodes = episodes.with_series(series).raise()?;
+    }
+    Ok(Episodes(episodes))
 }

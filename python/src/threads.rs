@@ -38,6 +38,13 @@ pub(crate) fn interruptible<T: Send>(
 ) -> PyResult<T> {
     let pool = pool()?;
     let stop = AtomicBool::new(false);
+    // A policy in Python that calls us is on a thread of the pool, which would wait for itself.
+    if rayon::current_thread_index().is_some() {
+        return py.detach(|| {
+            let work = std::panic::AssertUnwindSafe(|| work(&stop));
+            std::panic::catch_unwind(work).map_err(|panic| mistake(&*panic))
+        });
+    }
     py.detach(|| {
         std::thread::scope(|scope| {
             let (done, waiting) = channel();

@@ -147,11 +147,7 @@ class Work:
 
     def complete(self) -> list[Job]:
         """Places whose policies have all been played, and that have no rows yet."""
-        return [
-            whole
-            for whole, jobs in self.jobs.items()
-            if whole not in self.rows and all(job in self.played for job in jobs)
-        ]
+        return [whole for whole, jobs in self.jobs.items() if whole not in self.rows and all(job in self.played for job in jobs)]
 
 
 def run(

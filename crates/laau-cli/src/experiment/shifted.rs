@@ -123,9 +123,8 @@ fn guard_rows(
 ) -> Result<(Vec<GuardRow>, Vec<PolicyReport>), Failure> {
     let experiment = &study.experiment;
     let (mut rows, mut shown) = (Vec::new(), Vec::new());
-    let places = guarded(experiment).flat_map(|policy| {
-        guards_of(experiment).map(move |(incumbent, level)| (policy, incumbent, level))
-    });
+    let places = guarded(experiment)
+        .flat_map(|policy| guards_of(experiment).map(move |(incumbent, level)| (policy, incumbent, level)));
     for ((policy, incumbent, level), run) in places.zip(guards) {
         let (advice, beside) = (report.entry(policy.name())?, report.entry(incumbent.name())?);
         let optimum = report.entry(PolicyKind::Opt.name())?;

@@ -128,10 +128,12 @@ pub struct Authority {
 impl Authority {
     async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, Error> {
         let (reply, answer) = oneshot::channel();
-        self.commands.try_send(command(reply)).map_err(|error| match error {
-            TrySendError::Full(_) => Error::Overloaded,
-            TrySendError::Disconnected(_) => Error::ShuttingDown,
-        })?;
+        self.commands
+            .try_send(command(reply))
+            .map_err(|error| match error {
+                TrySendError::Full(_) => Error::Overloaded,
+                TrySendError::Disconnected(_) => Error::ShuttingDown,
+            })?;
         answer.await.map_err(|_| Error::ShuttingDown)?
     }
 
@@ -153,12 +155,7 @@ impl Authority {
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn decide(
-        &self,
-        account: &str,
-        key: &str,
-        request: DecisionRequest,
-    ) -> Result<Answer, Error> {
+    pub async fn decide(&self, account: &str, key: &str, request: DecisionRequest) -> Result<Answer, Error> {
         self.change(account, key, Change::Decide(request)).await
     }
 

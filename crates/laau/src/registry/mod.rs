@@ -11,7 +11,9 @@ mod untuned;
 mod workloads;
 
 pub use error::Error;
-pub use files::{Deployed, digest, load_policy, policy_from_bytes, policy_to_bytes, save_policy};
+pub use files::{
+    Deployed, digest, document_to_bytes, load_policy, policy_from_bytes, policy_to_bytes, save_policy,
+};
 pub use policies::PolicyKind;
 pub use problems::ProblemSpec;
 pub use untuned::{Untuned, untuned};
