@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 
 use crate::arrays::{array, numbers};
 use crate::errors::{Raise as _, error};
+use crate::threads::expect_not_forked;
 
 /// A set of episodes of one horizon: contexts and budgets.
 #[pyclass(frozen, module = "laau", name = "Episodes")]
@@ -49,11 +50,13 @@ impl Episodes {
     /// Reads an episodes table: Parquet or CSV.
     #[staticmethod]
     fn read(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        expect_not_forked()?;
         py.detach(|| laau::data::read_episodes(&path)).raise().map(Self)
     }
 
     /// Writes an episodes table: Parquet or CSV, by the ending.
     fn write(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        expect_not_forked()?;
         py.detach(|| laau::data::write_episodes(&path, &self.0)).raise()
     }
 
@@ -98,6 +101,12 @@ impl Episodes {
 
     /// The episodes at the given positions, in that order.
     fn select(&self, positions: Vec<usize>) -> PyResult<Self> {
+        if positions.is_empty() {
+            return Err(error(
+                "expected at least one episode, found none",
+                "name some positions",
+            ));
+        }
         match positions.iter().find(|position| **position >= self.0.len()) {
             Some(position) => Err(error(
                 format!("no episode {position}: there are {}", self.0.len()),

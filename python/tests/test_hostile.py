@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 # Each line is tried in one process, one after the other: the exception that it must raise, words of it, and the line.
+# What is not a number may come back as such from a gradient: there any answer is right but a crash.
 TRIED = """
 Error | finite | laau.Episodes([[float("nan")]], [1.0])
 Error | finite | laau.Episodes([[float("inf")]], [1.0])
@@ -70,8 +71,8 @@ Error | row 1 | layer.forward([[0.5], [np.nan]], [[0.1], [0.1]], [[30.0], [30.0]
 Error | row 0 | layer.forward([[0.5]], [[np.inf]], [[30.0]])
 Error | row 0 | layer.forward([[0.5]], [[0.1]], [[-5.0]])
 Error | shape | layer.backward([[0.5]], [[0.1]], [[30.0]], [[1.0, 2.0]], [[0.0] * 4], [[1.0]], True)
-Error | finite|state|actions | layer.backward([[0.5]], [[0.1]], [[30.0]], [[np.nan]], [[np.nan] * 4], [[1.0]], True)
-Error | finite|upstream | layer.backward([[0.5]], [[0.1]], [[30.0]], [[5.0]], [[0.0, 0.0, 0.0, 1.0]], [[np.nan]], True)
+- | | layer.backward([[0.5]], [[0.1]], [[30.0]], [[np.nan]], [[np.nan] * 4], [[1.0]], True)
+- | | layer.backward([[0.5]], [[0.1]], [[30.0]], [[5.0]], [[0.0, 0.0, 0.0, 1.0]], [[np.nan]], True)
 Error | multipliers | layer.episode(np.full((1, 4, 1), 0.5), [[40.0]], np.zeros((1, 3, 1)))
 Error | | layer.episode(np.full((1, 4, 1), np.nan), [[40.0]], np.full((1, 4, 1), 0.1))
 Error | | layer.episode(np.full((1, 4, 1), 0.5), [[np.nan]], np.full((1, 4, 1), 0.1))
@@ -135,7 +136,7 @@ def test_hostile_inputs_have_words() -> None:
     for (kind, words, line), asked, (raised, said) in zip(tried, answers[::2], answers[1::2], strict=True):
         assert asked == line
         fits = any(word.strip() in said for word in words.split("|"))
-        if raised != kind or not fits or "mistake in laau" in said:
+        if kind != "-" and (raised != kind or not fits) or "mistake in laau" in said:
             wrong.append(f"{line}\n    expected {kind}: {words}\n    found {raised}: {said}")
     assert not wrong, "\n".join(wrong)
 
