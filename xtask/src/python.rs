@@ -67,13 +67,17 @@ pub(crate) fn run(arguments: &PythonArgs, root: &Path) -> anyhow::Result<()> {
         ("ruff", &["format", "--check", "."]),
         ("mypy", &[]),
     ];
+    // What the package computes is compared with the binary of the same build.
+    let binary = arguments
+        .check
+        .then(|| laau_dashboard::cargo::build("laau", root));
+    let binary = binary.transpose()?;
     for (program, flags) in checks {
         let began = Instant::now();
         println!("{program} {}", flags.join(" "));
-        let status = outside_of_cargo(venv.command(program))
-            .args(flags)
-            .current_dir(&package)
-            .status();
+        let mut command = outside_of_cargo(venv.command(program));
+        command.envs(binary.iter().map(|path| ("LAAU_COMMAND", path)));
+        let status = command.args(flags).current_dir(&package).status();
         match status {
             Ok(status) => ensure!(status.success(), "{program} failed"),
             Err(error) if program == "pytest" => return Err(error).context("cannot run pytest"),

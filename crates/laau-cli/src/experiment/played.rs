@@ -30,7 +30,7 @@ pub(super) struct Played {
     pub(super) left_out: Vec<(String, String)>,
     /// First test episodes that are shown step by step, by policy.
     pub(super) shown: BTreeMap<String, Rollout>,
-    /// The policies behind every guard, in the order of [`shifted::guards_of`].
+    /// The policies behind every guard, in the order of their rows.
     pub(super) guards: Vec<Run>,
 }
 
@@ -165,7 +165,10 @@ pub(super) fn assemble(study: &Study, cell: Cell, texts: &[String]) -> Result<Pl
             "give one per policy, in the order of the policies",
         ));
     }
-    let read = |text: &String| toml::from_str(text).hint("give what a piece's run gave");
+    let read = |text: &String| {
+        toml::from_str(text)
+            .map_err(|error| Failure::new(error.message(), "give what the run of each piece gave"))
+    };
     let pieces = texts.iter().map(read).collect::<Result<Vec<Piece>, _>>()?;
     let Data { sets, shifted } = Data::load(study, cell)?;
     let reference = names.iter().position(|name| *name == PolicyKind::Opt.name());

@@ -81,7 +81,9 @@ pub(super) fn shift_sets(sets: &Sets, target: f64, seed: u64) -> Result<(Shifted
 /// The policies that are played behind guards, in the order of their rows.
 pub(super) fn guarded(experiment: &Experiment) -> impl Iterator<Item = PolicyKind> + '_ {
     let policies = &experiment.policies;
-    GUARDED.into_iter().filter(|policy| policies.contains(policy))
+    GUARDED
+        .into_iter()
+        .filter(move |policy| policies.contains(policy))
 }
 
 /// The incumbents and levels of every guarded policy, in the order of their rows.
@@ -98,7 +100,7 @@ pub(super) fn play_guards(
     sets: &Sets,
     policy: PolicyKind,
 ) -> Result<Vec<Run>, Failure> {
-    let play = |(incumbent, level): (PolicyKind, f64)| {
+    let play = |(incumbent, level): (PolicyKind, f64)| -> Result<Run, Failure> {
         let (advice, beside) = (report.entry(policy.name())?, report.entry(incumbent.name())?);
         let [ours, theirs] = [advice, beside].map(|entry| &entry.runs[0].fitted);
         let fitted = Fitted::guarded(&study.task, ours, theirs, level, Form::Layer)?;
