@@ -101,11 +101,15 @@ mod tests {
 
     /// The libraries that cargo would build: package, settings, features.
     fn libraries(arguments: &[&str]) -> HashSet<String> {
+        libraries_in(&crate::workspace_root(), arguments)
+    }
+
+    fn libraries_in(folder: &Path, arguments: &[&str]) -> HashSet<String> {
         let output = cargo()
             .args(arguments)
             .args(["--unit-graph", "-Z", "unstable-options"])
             .env("RUSTC_BOOTSTRAP", "1")
-            .current_dir(crate::workspace_root())
+            .current_dir(folder)
             .output()
             .expect("cargo runs");
         assert!(
@@ -125,10 +129,12 @@ mod tests {
                 // Of a profile the name tells nothing: it is `test` here and `dev` there.
                 let profile = &unit["profile"];
                 format!(
-                    "{} {} {} {} {}",
+                    "{} {} {} {} {} {} {}",
                     unit["pkg_id"],
                     unit["target"]["kind"],
                     profile["opt_level"],
+                    profile["codegen_units"],
+                    profile["debug_assertions"],
                     profile["debuginfo"],
                     unit["features"]
                 )
@@ -152,6 +158,22 @@ mod tests {
                 .collect();
             assert!(twice.is_empty(), "{binary}: {twice:#?}");
         }
+    }
+
+    #[test]
+    fn the_python_extension_compiles_no_dependency_of_the_tests_again() {
+        let package = |library: &str| library.split(' ').next().map(str::to_owned);
+        let tests = libraries(&["test", "--workspace", "--locked"]);
+        let known: HashSet<String> = tests.iter().filter_map(|library| package(library)).collect();
+        let folder = crate::workspace_root().join("python");
+        let python = libraries_in(&folder, &["build", "--features", "as-tests", "--locked"]);
+        assert!(python.iter().any(|library| library.contains("polars-core@")));
+        let again: Vec<&String> = python
+            .difference(&tests)
+            .filter(|library| library.contains("registry+"))
+            .filter(|library| package(library).is_some_and(|package| known.contains(&package)))
+            .collect();
+        assert!(again.is_empty(), "{again:#?}");
     }
 
     #[test]

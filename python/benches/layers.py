@@ -1,8 +1,8 @@
 """The d = 8, M = 3 layer from Python, forward and backward, beside cvxpylayers and Moreau, in one run.
 
-`python benches/layers.py [--seconds 0.4] [--rounds 3]` prints a table in Markdown: microseconds of a call,
+`python benches/layers.py [--seconds 0.4] [--rounds 3] [--write]` prints tables in Markdown: microseconds of a call,
 by batch, and the worst difference of actions and gradients from ours. Ways take turns, `rounds` times; the
-fastest call counts, since other load on the machine only adds time.
+fastest call counts, since other load on the machine only adds time. `--write` puts them into README.md.
 
 min Σ −c_i ln x_i + λᵀAx  s.t.  Ax ≤ b,  0.1 ≤ x ≤ 10;  the loss is Σ w x, gradients are in c, λ and b.
 """
@@ -12,10 +12,11 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import laau
 import numpy as np
+import readme
 
 ACTIONS, BUDGETS, STEPS = 8, 3, 20
 BATCHES = (1, 10, 100, 1000)
@@ -105,12 +106,16 @@ def cvxpy_problem() -> tuple:
     return problem, [c, lam, b], [x]
 
 
-def with_cvxpylayers(batch: int, **options: str) -> Run:
+def cvxpy_layer(**options: str) -> Callable:
     from cvxpylayers.torch import CvxpyLayer
 
     problem, parameters, variables = cvxpy_problem()
     layer = CvxpyLayer(problem, parameters=parameters, variables=variables, **options)
-    return through_torch(batch, lambda *inputs: layer(*inputs)[0])
+    return lambda *inputs: layer(*inputs)[0]
+
+
+def with_cvxpylayers(batch: int, **options: str) -> Run:
+    return through_torch(batch, cvxpy_layer(**options))
 
 
 def moreau_form() -> tuple:
@@ -134,7 +139,7 @@ def moreau_form() -> tuple:
     return size, rows, cones, right
 
 
-def with_moreau_torch(batch: int) -> Run:
+def moreau_torch_layer(batch: int) -> Callable:
     import moreau
     import torch
     from moreau.torch import Solver
@@ -160,10 +165,10 @@ def with_moreau_torch(batch: int) -> Run:
         q = torch.cat([prices @ usage, -contexts], 1)
         return solver.solve(none, values, q, torch.cat([available, rest], 1)).x[:, :ACTIONS]
 
-    return through_torch(batch, layer)
+    return layer
 
 
-def with_moreau_jax(batch: int) -> Run:
+def moreau_jax_layer() -> Callable:
     import jax
     import moreau
     from moreau.jax import Solver
@@ -186,17 +191,29 @@ def with_moreau_jax(batch: int) -> Run:
         q = jax.numpy.concatenate([prices @ usage, -context])
         return solver.solve(q, jax.numpy.concatenate([available, rest])).x[:ACTIONS]
 
-    return through_jax(batch, jax.vmap(one))
+    return jax.vmap(one)
 
 
 WAYS = {
-    "laau, numpy": with_numpy,
-    "laau.torch": with_torch,
-    "laau.jax": with_jax,
+    "`laau.Layer`, numpy": with_numpy,
+    "`laau.torch`": with_torch,
+    "`laau.jax`, jit": with_jax,
     "cvxpylayers, torch": with_cvxpylayers,
     "cvxpylayers + Moreau, torch": lambda batch: with_cvxpylayers(batch, solver="MOREAU"),
-    "Moreau, torch": with_moreau_torch,
-    "Moreau, jax": with_moreau_jax,
+    "Moreau, torch": lambda batch: through_torch(batch, moreau_torch_layer(batch)),
+    "Moreau, jax, jit": lambda batch: through_jax(batch, moreau_jax_layer()),
+}
+
+# Ours and theirs that are used in the same place.
+RIVALS = {
+    "`laau.torch`": ("cvxpylayers, torch", "cvxpylayers + Moreau, torch", "Moreau, torch"),
+    "`laau.jax`, jit": ("Moreau, jax, jit",),
+    "`laau.torch.episode`, one call": (
+        "cvxpylayers, torch, 20 calls",
+        "cvxpylayers + Moreau, torch, 20 calls",
+        "Moreau, torch, 20 calls",
+    ),
+    "`laau.jax.episode`, one call, jit": ("Moreau, jax, jit, 20 calls",),
 }
 
 
@@ -225,6 +242,31 @@ def whole_episode(batch: int) -> Run:
     return run
 
 
+def whole_episode_of_jax(batch: int) -> Run:
+    import laau.jax
+
+    episode = laau.jax.episode(task())
+    return differentiated_by_jax(batch, episode)
+
+
+def differentiated_by_jax(batch: int, episode: Callable) -> Run:
+    import jax
+
+    contexts, budgets, prices = (jax.numpy.asarray(array) for array in episode_draw(batch))
+
+    def loss(given: jax.Array) -> tuple[jax.Array, jax.Array]:
+        costs = episode(contexts, budgets, given)
+        return costs.sum(), costs
+
+    step = jax.jit(jax.value_and_grad(loss, has_aux=True))
+
+    def run() -> list[np.ndarray]:
+        (_, costs), gradient = jax.block_until_ready(step(prices))
+        return [np.asarray(costs), np.asarray(gradient)]
+
+    return run
+
+
 def steps_of(batch: int, layer: Callable) -> Run:
     """The same episode as calls of a layer, one after the other."""
     import torch
@@ -247,12 +289,27 @@ def steps_of(batch: int, layer: Callable) -> Run:
     return run
 
 
-def steps_of_cvxpylayers(batch: int, **options: str) -> Run:
-    from cvxpylayers.torch import CvxpyLayer
+def steps_of_jax(batch: int, layer: Callable) -> Run:
+    """The same in JAX, compiled as a whole."""
+    import jax.numpy as jnp
 
-    problem, parameters, variables = cvxpy_problem()
-    layer = CvxpyLayer(problem, parameters=parameters, variables=variables, **options)
-    return steps_of(batch, lambda *inputs: layer(*inputs)[0])
+    usage = jnp.asarray(USAGE)
+    least = usage @ jnp.full(ACTIONS, LOWER)
+
+    def episode(contexts: jnp.ndarray, budgets: jnp.ndarray, prices: jnp.ndarray) -> jnp.ndarray:
+        remaining, cost = budgets, jnp.zeros(batch)
+        for step in range(STEPS):
+            available = jnp.maximum(remaining - (STEPS - 1 - step) * least, 1.01 * least)
+            action = layer(contexts[:, step], prices[:, step], available)
+            cost = cost - (contexts[:, step] * jnp.log(action)).sum(1)
+            remaining = remaining - action @ usage.T
+        return cost
+
+    return differentiated_by_jax(batch, episode)
+
+
+def steps_of_cvxpylayers(batch: int, **options: str) -> Run:
+    return steps_of(batch, cvxpy_layer(**options))
 
 
 def steps_of_ours(batch: int) -> Run:
@@ -262,10 +319,13 @@ def steps_of_ours(batch: int) -> Run:
 
 
 EPISODES = {
-    "laau.torch.episode, one call": whole_episode,
-    "laau.torch.Layer, 20 calls": steps_of_ours,
-    "cvxpylayers, 20 calls": steps_of_cvxpylayers,
-    "cvxpylayers + Moreau, 20 calls": lambda batch: steps_of_cvxpylayers(batch, solver="MOREAU"),
+    "`laau.torch.episode`, one call": whole_episode,
+    "`laau.jax.episode`, one call, jit": whole_episode_of_jax,
+    "`laau.torch.Layer`, 20 calls": steps_of_ours,
+    "cvxpylayers, torch, 20 calls": steps_of_cvxpylayers,
+    "cvxpylayers + Moreau, torch, 20 calls": lambda batch: steps_of_cvxpylayers(batch, solver="MOREAU"),
+    "Moreau, torch, 20 calls": lambda batch: steps_of(batch, moreau_torch_layer(batch)),
+    "Moreau, jax, jit, 20 calls": lambda batch: steps_of_jax(batch, moreau_jax_layer()),
 }
 
 
@@ -285,31 +345,63 @@ def measure(ways: dict[str, Run], seconds: float, rounds: int) -> dict[str, floa
     return fastest
 
 
-def table(ways: dict, batches: tuple[int, ...], seconds: float, rounds: int) -> Iterator[str]:
-    times: dict[str, dict[int, float]] = {name: {} for name in ways}
+Times = dict[str, dict[int, float]]
+
+
+def compare(ways: dict, batches: tuple[int, ...], given: argparse.Namespace) -> tuple[Times, dict[str, float]]:
+    """Microseconds by way and batch, and how far each way is apart from the first."""
+    times: Times = {name: {} for name in ways}
     apart: dict[str, float] = {}
     for batch in batches:
         ready: dict[str, Run] = {}
         expected = None
         for name, make in ways.items():
+            smaller = max(times[name], default=None)
+            seconds = 0.0 if smaller is None else times[name][smaller] * 1e-6 * batch / smaller
+            if seconds > given.longest:
+                print(f"left out: {name}, batch {batch}: a call would take about {seconds:.0f} s", flush=True)
+                continue
             try:
                 ready[name] = make(batch)
                 found = ready[name]()
             except Exception as error:
                 ready.pop(name, None)
-                yield f"failed: {name}, batch {batch}: {type(error).__name__}: {' '.join(str(error).split())[:120]}"
+                reason = " ".join(str(error).split())[:120]
+                print(f"failed: {name}, batch {batch}: {type(error).__name__}: {reason}", flush=True)
                 continue
             expected = found if expected is None else expected
             scale = [np.maximum(1.0, np.abs(true)) for true in expected]
             worst = max(float((np.abs(a - b) / s).max()) for a, b, s in zip(found, expected, scale, strict=True))
             apart[name] = max(apart.get(name, 0.0), worst)
-        for name, microseconds in measure(ready, seconds, rounds).items():
+        for name, microseconds in measure(ready, given.seconds, given.rounds).items():
             times[name][batch] = microseconds
-    yield ("| microseconds a call | " + " | ".join(f"batch {batch}" for batch in batches) + " | apart from ours |")
-    yield "|---|" + "--:|" * (len(batches) + 1)
+            print(f"{name}, batch {batch}: {microseconds:,.0f}", flush=True)
+    return times, apart
+
+
+def table(times: Times, apart: dict[str, float], batches: tuple[int, ...]) -> str:
+    """In Markdown."""
+    lines = ["| microseconds a call | " + " | ".join(f"batch {batch}" for batch in batches) + " | apart |"]
+    lines.append("|---|" + "--:|" * (len(batches) + 1))
     for name, by_batch in times.items():
         cells = [f"{by_batch[batch]:,.0f}" if batch in by_batch else "–" for batch in batches]
-        yield f"| {name} | " + " | ".join(cells) + f" | {apart.get(name, float('nan')):.0e} |"
+        lines.append(f"| {name} | " + " | ".join(cells) + f" | {apart.get(name, float('nan')):.0e} |")
+    return "\n".join(lines)
+
+
+def ratios(times: Times) -> str:
+    """How many times longer the fastest rival takes, by batch."""
+    lines = []
+    for ours, rivals in RIVALS.items():
+        found = []
+        for batch, microseconds in times.get(ours, {}).items():
+            theirs = [times[name][batch] for name in rivals if batch in times[name]]
+            if theirs:
+                found.append(f"{min(theirs) / microseconds:,.1f} at {batch}")
+        if found:
+            several = "the fastest of these" if len(rivals) > 1 else rivals[0]
+            lines.append(f"- {ours}: {several} takes this many times as long, by batch: {', '.join(found)}")
+    return "\n".join(lines)
 
 
 def overhead() -> str:
@@ -317,13 +409,17 @@ def overhead() -> str:
     layer = laau.Layer(laau.Task())
     row = np.array([[0.5]]), np.array([[0.05]]), np.array([[30.0]])
     fastest = measure({"call": lambda: list(layer.forward(*row))}, 0.3, 3)["call"]
-    return f"a call of `Layer.forward` with one row in closed form takes {fastest:.2f} µs"
+    return (
+        f"A call of `Layer.forward` with one row in closed form takes {fastest:.2f} µs: that is the call itself."
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--seconds", type=float, default=0.4, help="of each way in each round")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--longest", type=float, default=20.0, help="seconds of a call; a way that takes longer is left out")
+    parser.add_argument("--write", action="store_true", help="into README.md, too")
     parser.add_argument("--batches", default=",".join(map(str, BATCHES)))
     given = parser.parse_args()
     warnings.filterwarnings("ignore")
@@ -340,13 +436,21 @@ def main() -> None:
     except ImportError:
         pass
     batches = tuple(int(batch) for batch in given.batches.split(","))
-    for line in table(WAYS, batches, given.seconds, given.rounds):
-        print(line, flush=True)
-    print()
-    for line in table(EPISODES, batches[:2], given.seconds, given.rounds):
-        print(line, flush=True)
-    print()
-    print(overhead())
+    layers = compare(WAYS, batches, given)
+    episodes = compare(EPISODES, batches, given)
+    text = "\n\n".join(
+        [
+            table(*layers, batches),
+            ratios(layers[0]),
+            "An episode of 20 steps, its cost and the gradient in all prices, in the same run:",
+            table(*episodes, batches),
+            ratios(episodes[0]),
+            overhead(),
+        ]
+    )
+    print(text)
+    if given.write:
+        readme.write("layers", text)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ use numpy::{
 };
 use pyo3::prelude::*;
 
-use crate::errors::error;
+use crate::errors::{Raise as _, error};
 
 /// An array of float64 whose rows follow each other in memory.
 pub(crate) struct Numbers<'py> {
@@ -76,6 +76,13 @@ impl Numbers<'_> {
             Some(before) if shape[before..] == *last => Ok(shape[..before].iter().product()),
             _ => Err(self.wrong_shape(expected)),
         }
+    }
+
+    /// A vector of finite numbers.
+    pub(crate) fn finite(&self, length: usize) -> PyResult<&[f64]> {
+        let values = self.vector(length)?;
+        laau::core::expect_finite(self.what, values).raise()?;
+        Ok(values)
     }
 
     /// One row: a vector of a length, or a number where the length is 1.

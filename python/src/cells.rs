@@ -44,6 +44,22 @@ impl Sweep {
         interruptible(py, |_| self.0.run(cell))?.raise()
     }
 
+    /// The policies that each cell can be run in pieces by; none if it cannot.
+    #[getter]
+    fn pieces(&self) -> Vec<&'static str> {
+        self.0.pieces()
+    }
+
+    /// Runs one piece of a cell; gives what the tables need of it.
+    fn run_piece(&self, py: Python<'_>, cell: usize, piece: usize) -> PyResult<String> {
+        interruptible(py, |_| self.0.run_piece(cell, piece))?.raise()
+    }
+
+    /// Puts the pieces of a cell together: what `run` gives, byte for byte.
+    fn assemble(&self, py: Python<'_>, cell: usize, pieces: Vec<String>) -> PyResult<Parts> {
+        interruptible(py, |_| self.0.assemble(cell, &pieces))?.raise()
+    }
+
     /// Writes the tables of all cells, given in the order of the cells.
     #[staticmethod]
     fn save(folder: PathBuf, cells: Vec<Parts>) -> PyResult<()> {

@@ -1,6 +1,7 @@
 //! Sets of episodes.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use laau::core;
 use numpy::PyArrayDyn;
@@ -8,6 +9,7 @@ use pyo3::prelude::*;
 
 use crate::arrays::{array, numbers};
 use crate::errors::{Raise as _, error};
+use crate::threads::expect_not_forked;
 
 /// A set of episodes of one horizon: contexts and budgets.
 #[pyclass(frozen, module = "laau", name = "Episodes")]
@@ -48,11 +50,13 @@ impl Episodes {
     /// Reads an episodes table: Parquet or CSV.
     #[staticmethod]
     fn read(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        expect_not_forked()?;
         py.detach(|| laau::data::read_episodes(&path)).raise().map(Self)
     }
 
     /// Writes an episodes table: Parquet or CSV, by the ending.
     fn write(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        expect_not_forked()?;
         py.detach(|| laau::data::write_episodes(&path, &self.0)).raise()
     }
 
@@ -97,6 +101,12 @@ impl Episodes {
 
     /// The episodes at the given positions, in that order.
     fn select(&self, positions: Vec<usize>) -> PyResult<Self> {
+        if positions.is_empty() {
+            return Err(error(
+                "expected at least one episode, found none",
+                "name some positions",
+            ));
+        }
         match positions.iter().find(|position| **position >= self.0.len()) {
             Some(position) => Err(error(
                 format!("no episode {position}: there are {}", self.0.len()),
@@ -114,6 +124,17 @@ impl Episodes {
         self.0 == other.0
     }
 
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Pickled<'py>)> {
+        let restore = py.import("laau._laau")?.getattr("restore_episodes")?;
+        let scaling = self.0.scaling().map(serde_json::to_string).transpose();
+        let scaling = scaling.map_err(|reason| error(reason.to_string(), ""))?;
+        let series = self
+            .0
+            .series()
+            .map(|names| names.iter().map(ToString::to_string).collect());
+        Ok((restore, (self.contexts(py)?, self.budgets(py)?, scaling, series)))
+    }
+
     fn __repr__(&self) -> String {
         format!(
             "Episodes({} episodes, {} steps, context of {}, {} budgets)",
@@ -123,4 +144,33 @@ impl Episodes {
             self.0.budget_len()
         )
     }
+}
+
+/// Contexts, budgets, how the contexts were scaled, and the series of the episodes.
+type Pickled<'py> = (
+    Bound<'py, PyArrayDyn<f64>>,
+    Bound<'py, PyArrayDyn<f64>>,
+    Option<String>,
+    Option<Vec<String>>,
+);
+
+/// Episodes from what they were pickled as.
+#[pyfunction]
+pub(crate) fn restore_episodes(
+    contexts: &Bound<'_, PyAny>,
+    budgets: &Bound<'_, PyAny>,
+    scaling: Option<&str>,
+    series: Option<Vec<String>>,
+) -> PyResult<Episodes> {
+    let mut episodes = Episodes::new(contexts, budgets)?.0;
+    if let Some(scaling) = scaling {
+        let scaling: core::Scaling =
+            serde_json::from_str(scaling).map_err(|reason| error(reason.to_string(), ""))?;
+        episodes = episodes.with_scaling(scaling).raise()?;
+    }
+    if let Some(series) = series {
+        let series = series.into_iter().map(Arc::from).collect();
+        episodes = episodes.with_series(series).raise()?;
+    }
+    Ok(Episodes(episodes))
 }

@@ -11,6 +11,7 @@ use laau::core::{
 use laau_cli::Refused;
 use numpy::PyArrayDyn;
 use pyo3::prelude::*;
+use pyo3::types::PyType;
 use rayon::prelude::*;
 
 use crate::arrays::{Numbers, array, numbers};
@@ -341,6 +342,11 @@ impl Layer {
             array(py, in_prices, shape)?,
             array(py, in_budgets, budgets.shape())?,
         ))
+    }
+
+    /// A layer is pickled as its task; its counts begin again.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> (Bound<'py, PyType>, (Py<Task>,)) {
+        (py.get_type::<Self>(), (self.task(py),))
     }
 
     fn __repr__(&self) -> String {

@@ -53,6 +53,8 @@ fn _laau(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(train::fit, module)?)?;
     module.add_function(wrap_pyfunction!(compare::compare, module)?)?;
     module.add_function(wrap_pyfunction!(policy::load, module)?)?;
+    module.add_function(wrap_pyfunction!(policy::restore_policy, module)?)?;
+    module.add_function(wrap_pyfunction!(episodes::restore_episodes, module)?)?;
     module.add_function(wrap_pyfunction!(policy::untuned, module)?)?;
     module.add_function(wrap_pyfunction!(policy::scripted, module)?)?;
     Ok(())

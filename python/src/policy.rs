@@ -4,11 +4,12 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use laau::core::{self, Document, Fitted, Guarded, GuardedDocument, Incumbent, Player, Unrolled};
+use laau::core::{self, Document, Fitted, Guarded, GuardedDocument, Incumbent, Player, TrainedOn, Unrolled};
 use laau::net::{Model, Summary};
 use laau::registry::{self, PolicyKind};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBytes, PyDict};
 
 use crate::arrays::array;
 use crate::episode::Episode;
@@ -30,6 +31,8 @@ pub(crate) struct Policy {
     pub(crate) horizons: Option<RangeInclusive<usize>>,
     /// The number of steps it was fitted on.
     pub(crate) horizon: Option<usize>,
+    /// What is known of the episodes it was fitted on.
+    pub(crate) trained_on: Option<TrainedOn>,
     /// The file that it would be, if it can be stored.
     pub(crate) file: Option<Vec<u8>>,
     /// How it is stored within another policy's file.
@@ -56,6 +59,7 @@ impl Policy {
             task,
             horizons: Some(horizons),
             horizon: Some(horizon),
+            trained_on: summary.trained_on.clone(),
             document: Some(Document {
                 kind: laau::net::Laau::DOCUMENT,
                 bytes: file.clone(),
@@ -63,6 +67,33 @@ impl Policy {
             file: Some(file),
             about,
         })
+    }
+
+    /// The policy of a model that was read.
+    fn of_loaded(
+        name: &str,
+        task: Py<Task>,
+        model: Model,
+        summary: &Summary,
+        about: String,
+    ) -> PyResult<Self> {
+        model.spec.check_problem(&*task.get().task.problem).raise()?;
+        Self::of_model(name, task, model, summary, about)
+    }
+
+    /// The policy of a file that was read.
+    fn of_deployed(task: Py<Task>, deployed: registry::Deployed, file: Vec<u8>) -> Self {
+        Self {
+            name: deployed.name,
+            task,
+            policy: deployed.policy,
+            horizons: deployed.horizons,
+            horizon: Some(deployed.horizon),
+            trained_on: deployed.trained_on,
+            file: Some(file),
+            document: Some(deployed.document),
+            about: "{}".to_owned(),
+        }
     }
 
     /// The policy of a fit on some episodes.
@@ -87,6 +118,7 @@ impl Policy {
             policy,
             horizons: None,
             horizon: Some(train.horizon()),
+            trained_on: Some(TrainedOn::of(train)),
             file,
             document: fitted.document,
             about: about.to_string(),
@@ -186,13 +218,25 @@ impl Policy {
             }
             (ours, theirs) => ours.or(theirs),
         };
+        // A file holds one guard.
+        let parts = [self, incumbent].map(|policy| policy.document.as_ref());
+        let is_simple = parts
+            .iter()
+            .flatten()
+            .all(|part| part.kind != GuardedDocument::KIND);
+        let stored = document.as_ref().filter(|_| is_simple).zip(self.horizon);
+        let file = stored.and_then(|(document, horizon)| {
+            let trained_on = self.trained_on.clone();
+            registry::document_to_bytes(&self.name, document, &task.spec, horizon, trained_on).ok()
+        });
         Ok(Self {
             name: self.name.clone(),
             task: self.task.clone_ref(py),
             policy: Arc::new(guarded),
             horizons,
             horizon: self.horizon,
-            file: None,
+            trained_on: self.trained_on.clone(),
+            file,
             document,
             about: self.about.clone(),
         })
@@ -256,10 +300,23 @@ impl Policy {
         let Some(file) = &self.file else {
             return Err(error(
                 format!("policy `{}` cannot be stored", self.name),
-                "store what was trained or fitted; put it behind a guard when it is loaded",
+                "store what was trained or fitted, by itself or behind one guard",
             ));
         };
         laau::net::write_atomically(&path, file).raise()
+    }
+
+    /// A policy is pickled as its file.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Pickled<'py>)> {
+        let Some(file) = &self.file else {
+            return Err(PyTypeError::new_err(format!(
+                "policy `{}` cannot be pickled: only what was trained, fitted or loaded can",
+                self.name
+            )));
+        };
+        let restore = py.import("laau._laau")?.getattr("restore_policy")?;
+        let (file, task) = (PyBytes::new(py, file), self.task.clone_ref(py));
+        Ok((restore, (file, self.name.clone(), task, self.about.clone())))
     }
 
     fn __repr__(&self) -> String {
@@ -267,26 +324,23 @@ impl Policy {
     }
 }
 
+/// A policy's file, its name, its task and what is known about its fit.
+type Pickled<'py> = (Bound<'py, PyBytes>, String, Py<Task>, String);
+
 /// Reads a model or a policy file.
 #[pyfunction]
 pub(crate) fn load(py: Python<'_>, path: PathBuf) -> PyResult<Policy> {
-    /// Of a model: its length comes first.
-    const HEADER_AT: usize = 8;
     let bytes = std::fs::read(&path).map_err(|reason| {
         error(
             format!("{}: {reason}", path.display()),
             "check the path and its permissions",
         )
     })?;
-    if bytes.get(HEADER_AT) == Some(&b'{') {
+    if is_model(&bytes) {
         let (model, summary) = laau::net::load_model(&path).raise()?;
-        let task = Py::new(
-            py,
-            Task::of(laau_cli::options::problem_of_model(&model.spec).raise()?)?,
-        )?;
-        model.spec.check_problem(&*task.get().task.problem).raise()?;
+        let task = Task::of(laau_cli::options::problem_of_model(&model.spec).raise()?)?;
         let about = serde_json::to_string(&summary).unwrap_or_default();
-        return Policy::of_model("laau", task, model, &summary, about);
+        return Policy::of_loaded("laau", Py::new(py, task)?, model, &summary, about);
     }
     let deployed = registry::policy_from_bytes(&bytes).map_err(|reason| {
         error(
@@ -294,16 +348,30 @@ pub(crate) fn load(py: Python<'_>, path: PathBuf) -> PyResult<Policy> {
             "models are written by `laau train`, policy files by `laau compare -o DIR`",
         )
     })?;
+    let task = Py::new(py, Task::of(deployed.problem.clone())?)?;
+    Ok(Policy::of_deployed(task, deployed, bytes))
+}
+
+/// A policy from what it was pickled as.
+#[pyfunction]
+pub(crate) fn restore_policy(file: Vec<u8>, name: &str, task: Py<Task>, about: String) -> PyResult<Policy> {
+    if is_model(&file) {
+        let (model, summary) = laau::net::model_from_bytes(&file).raise()?;
+        return Policy::of_loaded(name, task, model, &summary, about);
+    }
+    let deployed = registry::policy_from_bytes(&file).raise()?;
+    task.get().expect_same(&deployed.problem, "the policy")?;
     Ok(Policy {
-        name: deployed.name,
-        task: Py::new(py, Task::of(deployed.problem)?)?,
-        policy: deployed.policy,
-        horizons: deployed.horizons,
-        horizon: Some(deployed.horizon),
-        file: Some(bytes),
-        document: Some(deployed.document),
-        about: "{}".to_owned(),
+        about,
+        name: name.to_owned(),
+        ..Policy::of_deployed(task, deployed, file)
     })
+}
+
+/// Whether a file is a model: the length of its header comes first, and then the header.
+fn is_model(file: &[u8]) -> bool {
+    const HEADER_AT: usize = 8;
+    file.get(HEADER_AT) == Some(&b'{')
 }
 
 /// A built-in policy that needs no data, for an episode of known horizon and budgets.
@@ -331,6 +399,7 @@ pub(crate) fn untuned(
         policy: Arc::from(made.policy),
         horizons: None,
         horizon: Some(horizon),
+        trained_on: None,
         file: None,
         document: None,
         about: serde_json::json!({ "parameters": made.parameters }).to_string(),
@@ -346,6 +415,7 @@ pub(crate) fn scripted(task: Py<Task>, name: String, object: &Bound<'_, PyAny>) 
         task,
         horizons: None,
         horizon: None,
+        trained_on: None,
         file: None,
         document: None,
         about: "{}".to_owned(),

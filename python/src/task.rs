@@ -125,7 +125,7 @@ impl Task {
     fn cost(&self, action: &Bound<'_, PyAny>, context: &Bound<'_, PyAny>) -> PyResult<f64> {
         let (action, context) = (numbers("action", action)?, numbers("context", context)?);
         let sizes = self.dimensions();
-        let (action, context) = (action.vector(sizes.actions)?, context.vector(sizes.context)?);
+        let (action, context) = (action.finite(sizes.actions)?, context.vector(sizes.context)?);
         self.task.problem.check_context(context).raise()?;
         Ok(self.task.problem.cost(action, context))
     }
@@ -139,7 +139,7 @@ impl Task {
     ) -> PyResult<Bound<'py, PyArrayDyn<f64>>> {
         let (action, context) = (numbers("action", action)?, numbers("context", context)?);
         let sizes = self.dimensions();
-        let (action, context) = (action.vector(sizes.actions)?, context.vector(sizes.context)?);
+        let (action, context) = (action.finite(sizes.actions)?, context.vector(sizes.context)?);
         self.task.problem.check_context(context).raise()?;
         let mut usage = vec![0.0; sizes.budgets];
         self.task.problem.usage(action, context, &mut usage);
@@ -160,8 +160,9 @@ impl Task {
         let problem = &*self.task.problem;
         let context = context.vector(sizes.context)?;
         problem.check_context(context).raise()?;
-        let mut payable = action.vector(sizes.actions)?.to_vec();
-        Projection::new(problem).apply(problem, context, available.vector(sizes.budgets)?, &mut payable);
+        let mut payable = action.finite(sizes.actions)?.to_vec();
+        let available = available.finite(sizes.budgets)?;
+        Projection::new(problem).apply(problem, context, available, &mut payable);
         array(py, payable, &[sizes.actions])
     }
 

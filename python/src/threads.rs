@@ -3,12 +3,14 @@
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
+
+use crate::errors::error;
 
 /// A person does not notice it, and a training does not either.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -22,12 +24,25 @@ pub(crate) fn pool() -> PyResult<Arc<ThreadPool>> {
         Some((owner, threads)) if *owner == process => Ok(Arc::clone(threads)),
         _ => {
             let threads = ThreadPoolBuilder::new().build();
-            let threads = Arc::new(threads.map_err(|error| PyRuntimeError::new_err(error.to_string()))?);
+            let threads = Arc::new(threads.map_err(|reason| PyRuntimeError::new_err(reason.to_string()))?);
             // A pool of another process cannot be joined: its threads are not here.
             std::mem::forget(pool.replace((process, Arc::clone(&threads))));
             Ok(threads)
         }
     }
+}
+
+/// Refuses in a forked process what polars does: its threads, which it has from its first work on, are its parent's.
+pub(crate) fn expect_not_forked() -> PyResult<()> {
+    static FIRST: OnceLock<u32> = OnceLock::new();
+    let process = std::process::id();
+    if *FIRST.get_or_init(|| process) == process {
+        return Ok(());
+    }
+    Err(error(
+        "this process was forked from one that has read or written tables, and threads do not come along",
+        "let multiprocessing \"spawn\" its processes, or hand episodes over instead of files",
+    ))
 }
 
 /// Does work with the interpreter released. Signals are handled meanwhile: `work` is asked to stop by the flag when one
@@ -38,6 +53,13 @@ pub(crate) fn interruptible<T: Send>(
 ) -> PyResult<T> {
     let pool = pool()?;
     let stop = AtomicBool::new(false);
+    // A policy in Python that calls us is on a thread of the pool, which would wait for itself.
+    if rayon::current_thread_index().is_some() {
+        return py.detach(|| {
+            let work = std::panic::AssertUnwindSafe(|| work(&stop));
+            std::panic::catch_unwind(work).map_err(|panic| mistake(&*panic))
+        });
+    }
     py.detach(|| {
         std::thread::scope(|scope| {
             let (done, waiting) = channel();

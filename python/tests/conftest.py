@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import os
+from pathlib import Path
 
 import laau
 import pytest
@@ -25,11 +27,25 @@ def trained(task: laau.Task, sets: laau.Sets) -> laau.Policy:
     return laau.train(task, sets.train, sets.validation, **FEW)
 
 
+def tests_of(file: Path) -> int:
+    """How many tests a file defines: a file that is skipped as a whole counts once for pytest."""
+    functions = [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.FunctionDef)]
+    return sum(function.name.startswith("test_") for function in functions)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Adds what was skipped, and why, to the list that the continuous integration prints."""
+    """Says what was skipped, and why; also to the list that the continuous integration prints."""
+    lines, count = [], 0
+    for report in terminalreporter.stats.get("skipped", []):
+        file = Path(__file__).parent.parent / report.nodeid
+        tests = tests_of(file) if file.suffix == ".py" and file.is_file() else 1
+        count += tests
+        several = f" ({tests} tests)" if tests > 1 else ""
+        lines.append(f"skipped: python/{report.nodeid}{several}: {report.longrepr[2].removeprefix('Skipped: ')}")
+    for line in lines:
+        terminalreporter.write_line(line)
+    terminalreporter.write_line(f"{count} tests skipped for want of what they need")
     place = os.environ.get("LAAU_SKIPPED_LOG")
     if place:
         with open(place, "a", encoding="utf-8") as log:
-            for report in terminalreporter.stats.get("skipped", []):
-                _, _, why = report.longrepr
-                log.write(f"python: {report.nodeid}: {why}\n")
+            log.writelines(f"{line}\n" for line in lines)

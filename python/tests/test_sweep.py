@@ -10,7 +10,7 @@ from pathlib import Path
 import laau
 import pytest
 from laau._laau import Sweep
-from laau.sweep import Experiment, main, run, run_cell
+from laau.sweep import Experiment, Job, Work, main, run, run_job
 
 TINY = """
 kind = "policies"
@@ -79,9 +79,41 @@ def test_cells_in_any_order_give_the_same_tables(text: str, tmp_path: Path) -> N
         sweep.run(len(sweep.cells))
 
 
+@pytest.mark.parametrize("text", [TINY, PROBLEM], ids=["policies", "problem"])
+def test_policies_in_any_order_give_the_same_tables(text: str, tmp_path: Path) -> None:
+    expected = sequential(text, tmp_path)
+    sweep = experiment(text).open()
+    assert sweep.pieces == (["opt", "equal", "mw", "laau"] if text is TINY else ["opt", "equal", "dp", "laau"])
+    parts = []
+    for cell in range(len(sweep.cells)):
+        played = {piece: sweep.run_piece(cell, piece) for piece in reversed(range(len(sweep.pieces)))}
+        parts.append(sweep.assemble(cell, [played[piece] for piece in sorted(played)]))
+    Sweep.save(tmp_path / "pieces", parts)
+    assert tables(tmp_path / "pieces") == expected
+    for cell, piece, words in [(0, 9, "no piece 9"), (99, 0, "no cell 99")]:
+        with pytest.raises(laau.Error, match=words):
+            sweep.run_piece(cell, piece)
+    with pytest.raises(laau.Error, match="not those of the cell"):
+        sweep.assemble(0, ["", ""])
+
+
+def test_finished_policies_are_kept(tmp_path: Path) -> None:
+    work = Work([experiment(TINY)], tmp_path)
+    jobs = work.waiting()
+    assert len(jobs) == 8 * 4
+    for job in jobs[:5]:
+        work.finish(job, run_job(experiment(TINY), job, Sweep.machine()))
+    again = Work([experiment(TINY)], tmp_path)
+    assert again.waiting() == jobs[5:]
+    # The first place of the grid has all its policies, and waits for its rows.
+    assert again.complete() == [Job(0, 0)]
+    # Another experiment, or another seed, is other work.
+    assert len(Work([experiment(TINY.replace("test = 20", "test = 10"))], tmp_path).waiting()) == 8 * 4
+
+
 def test_another_kind_of_node_is_refused() -> None:
     with pytest.raises(laau.Error, match="last bits would differ"):
-        run_cell(experiment(TINY), 0, "another machine")
+        run_job(experiment(TINY), Job(0, 0, 0), "another machine")
 
 
 def test_a_wrong_file_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,19 +136,21 @@ def test_a_lost_node_changes_nothing(tmp_path: Path) -> None:
         cluster.wait_for_nodes()
         said: list[str] = []
 
+        # Both nodes have a cell at any time until the end: one is lost with the node.
         def say(words: str) -> None:
             said.append(words)
-            if len(said) == 1:
+            if len(said) == 5:
                 cluster.remove_node(second, allow_graceful=False)
 
         began = time.monotonic()
         run([experiment(SLOW)], tmp_path / "swept", say=say)
-        print(f"swept in {time.monotonic() - began:.0f} s, a node lost after the first cell")
+        print(f"swept in {time.monotonic() - began:.0f} s, a node lost after the fifth cell")
+        assert sum(node["Alive"] for node in ray.nodes()) == 1
         assert tables(tmp_path / "swept" / "tiny") == expected
         # Finished cells are kept: nothing is run again.
         said.append("again")
         run([experiment(SLOW)], tmp_path / "swept", say=said.append)
-        assert said[-1] == "8 of 8 cells are kept from before"
+        assert said[-1] == "32 of 32 cells are kept from before"
         assert tables(tmp_path / "swept" / "tiny") == expected
     finally:
         ray.shutdown()

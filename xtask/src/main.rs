@@ -78,7 +78,7 @@ enum Command {
     Dashboard(page::DashboardArgs),
     /// Builds the Python package, installs it into an environment of its own and runs its tests.
     ///
-    /// Examples: cargo xtask python; cargo xtask python --full
+    /// Examples: cargo xtask python; cargo xtask python --full; cargo xtask python --check
     Python(python::PythonArgs),
     /// Draws the page of `laau serve --demo` for its document; needs Chromium.
     ///

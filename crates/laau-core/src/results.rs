@@ -1,11 +1,15 @@
 //! What is kept of many rollouts: figures per episode, not steps.
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::Error;
 use crate::guard::Certificate;
 use crate::rollout::Rollout;
 
 /// How a policy fared on episodes, in a few numbers per episode; see [`Rollout`] for what they mean.
-#[derive(Debug, Clone, PartialEq, Default)]
+///
+/// All but the words of the first error are serialised.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Results {
     /// The utility per step of each episode.
     pub utilities: Vec<f64>,
@@ -20,6 +24,7 @@ pub struct Results {
     /// Steps of all episodes whose action was short of the layer's tolerance.
     pub unconverged: usize,
     /// The first error of the policy.
+    #[serde(skip)]
     pub first_failure: Option<Error>,
     /// What a guard kept of its promise in each episode; empty for a policy without one.
     pub certificates: Vec<Certificate>,

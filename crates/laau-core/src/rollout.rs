@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
 use crate::advised::Fallback;
 use crate::episode::{Episode, Episodes};
@@ -13,8 +14,8 @@ use crate::hindsight::{Hindsight, Replay};
 use crate::policy::Policy;
 use crate::problem::{Dimensions, Problem};
 
-/// The record of one episode.
-#[derive(Debug, Clone, PartialEq)]
+/// The record of one episode. All but the words of the first error are serialised.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rollout {
     /// The actions taken, `N × d`.
     pub actions: Vec<f64>,
@@ -32,6 +33,7 @@ pub struct Rollout {
     /// Steps in which the policy returned an error. The lower corner was taken instead.
     pub failures: usize,
     /// The first such error.
+    #[serde(skip)]
     pub first_failure: Option<Error>,
     /// How often the named projection acted.
     pub projections: usize,

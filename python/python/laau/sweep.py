@@ -1,8 +1,9 @@
 """Experiments on a Ray cluster: `python -m laau.sweep experiments/*.toml --ray ADDRESS`.
 
-The cells of the experiments (data × horizon × seed, with all policies) run as Ray tasks. A lost worker's cells are run
-again elsewhere; finished cells are kept, so that a sweep that was stopped goes on where it was. The tables are those of
-`laau experiment`, byte for byte; a node whose instruction set would change last bits is refused.
+The cells of the experiments (data × horizon × policy × seed) run as Ray tasks; where an experiment does not play policies on
+the same episodes, a cell is data × horizon × seed. A lost worker's cells are run again elsewhere; finished cells are kept, so
+that a sweep that was stopped goes on where it was. The tables are those of `laau experiment`, byte for byte; a node whose
+instruction set would change last bits is refused.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ._errors import Error
 from ._laau import Sweep
@@ -46,36 +47,107 @@ class Experiment:
         return hashlib.sha256(known.encode()).hexdigest()[:16]
 
 
-def run_cell(experiment: Experiment, cell: int, machine: str) -> dict[str, str]:
-    """One cell, on whatever node it has come to."""
+class Job(NamedTuple):
+    """What one Ray task does: a place of the experiment's grid (data × horizon × seed), or one policy of it."""
+
+    number: int
+    """The experiment, from 0."""
+    place: int
+    """The place, from 0."""
+    policy: int | None = None
+    """The policy, from 0; `None` for all that is to be done there."""
+
+
+def run_job(experiment: Experiment, job: Job, machine: str) -> str:
+    """One job, on whatever node it has come to."""
+    sweep = _open_here(experiment, machine)
+    return json.dumps(sweep.run(job.place)) if job.policy is None else sweep.run_piece(job.place, job.policy)
+
+
+def assemble(experiment: Experiment, place: int, machine: str, played: list[str]) -> str:
+    """The rows of a place of the grid, of all its policies."""
+    return json.dumps(_open_here(experiment, machine).assemble(place, played))
+
+
+def _open_here(experiment: Experiment, machine: str) -> Sweep:
     if Sweep.machine() != machine:
         raise Error(
             f"this node is `{Sweep.machine()}`, the sweep was begun on `{machine}`: last bits would differ",
             "run a sweep on nodes of one instruction set and version",
         )
-    return experiment.open().run(cell)
+    return experiment.open()
 
 
 class Kept:
-    """Finished cells on disk."""
+    """Finished work on disk."""
 
     def __init__(self, folder: Path, experiment: Experiment) -> None:
         self.folder = folder / ".cells" / f"{experiment.name}-{experiment.digest()}"
         self.folder.mkdir(parents=True, exist_ok=True)
 
-    def load(self, cell: int) -> dict[str, str] | None:
+    def _file(self, job: Job) -> Path:
+        return self.folder / (str(job.place) if job.policy is None else f"{job.place}-{job.policy}")
+
+    def load(self, job: Job) -> str | None:
         try:
-            kept = json.loads((self.folder / f"{cell}.json").read_text())
+            return self._file(job).read_text(encoding="utf-8")
         except (OSError, ValueError):
             return None
-        parts: dict[str, str] | None = kept if isinstance(kept, dict) else None
-        return parts
 
-    def save(self, cell: int, parts: dict[str, str]) -> None:
-        place = self.folder / f"{cell}.json"
-        beside = place.with_suffix(".part")
-        beside.write_text(json.dumps(parts))
+    def save(self, job: Job, text: str) -> None:
+        place = self._file(job)
+        beside = place.with_name(place.name + ".part")
+        beside.write_text(text, encoding="utf-8")
         beside.replace(place)
+
+
+class Work:
+    """What is finished, and what is to be done, place by place."""
+
+    def __init__(self, experiments: Sequence[Experiment], output: Path) -> None:
+        self.stores = [Kept(output, experiment) for experiment in experiments]
+        self.rows: dict[Job, str] = {}
+        """Finished places."""
+        self.played: dict[Job, str] = {}
+        """Finished policies."""
+        self.jobs: dict[Job, list[Job]] = {}
+        """The jobs of every place, in the order of its policies."""
+        self.labels: dict[Job, str] = {}
+        for number, experiment in enumerate(experiments):
+            sweep = experiment.open()
+            policies = sweep.pieces
+            for place, label in enumerate(sweep.cells):
+                whole = Job(number, place)
+                self.jobs[whole] = [Job(number, place, policy) for policy in range(len(policies))] or [whole]
+                for job in self.jobs[whole]:
+                    policy = "" if job.policy is None else f", {policies[job.policy]}"
+                    self.labels[job] = f"{experiment.name}: {label}{policy}"
+                self._restore(whole)
+
+    def _restore(self, whole: Job) -> None:
+        store = self.stores[whole.number]
+        rows = store.load(whole)
+        if rows is not None:
+            self.rows[whole] = rows
+            return
+        for job in self.jobs[whole]:
+            text = None if job == whole else store.load(job)
+            if text is not None:
+                self.played[job] = text
+
+    def waiting(self) -> list[Job]:
+        """Jobs that are not finished, in the order of the tables."""
+        places = (whole for whole in self.jobs if whole not in self.rows)
+        return [job for whole in places for job in self.jobs[whole] if job not in self.played]
+
+    def finish(self, job: Job, text: str) -> None:
+        """Keeps what a job gave."""
+        (self.rows if job.policy is None else self.played)[job] = text
+        self.stores[job.number].save(job, text)
+
+    def complete(self) -> list[Job]:
+        """Places whose policies have all been played, and that have no rows yet."""
+        return [whole for whole, jobs in self.jobs.items() if whole not in self.rows and all(job in self.played for job in jobs)]
 
 
 def run(
@@ -89,40 +161,45 @@ def run(
     """Runs all cells that are not finished on the cluster that Ray is connected to, and writes the tables."""
     import ray
 
-    remote = ray.remote(run_cell).options(
-        num_cpus=cpus,
-        max_retries=retries,
+    options = {
+        "num_cpus": cpus,
+        "max_retries": retries,
         # A cell has as many threads as it was given; the numbers do not depend on it.
-        runtime_env={"env_vars": {"RAYON_NUM_THREADS": str(max(1, int(cpus)))}},
-        scheduling_strategy="SPREAD",
-    )
+        "runtime_env": {"env_vars": {"RAYON_NUM_THREADS": str(max(1, int(cpus)))}},
+        "scheduling_strategy": "SPREAD",
+    }
+    remote, remote_rows = (ray.remote(function).options(**options) for function in (run_job, assemble))
     machine = Sweep.machine()
-    results: dict[tuple[int, int], dict[str, str]] = {}
-    waiting: dict[Any, tuple[int, int]] = {}
-    labels: dict[tuple[int, int], str] = {}
-    stores = [Kept(output, experiment) for experiment in experiments]
-    for number, experiment in enumerate(experiments):
-        for cell, label in enumerate(experiment.open().cells):
-            key = number, cell
-            labels[key] = f"{experiment.name}: {label}"
-            kept = stores[number].load(cell)
-            if kept is not None:
-                results[key] = kept
-            else:
-                waiting[remote.remote(experiment, cell, machine)] = key
-    if results:
-        say(f"{len(results)} of {len(labels)} cells are kept from before")
+    work = Work(experiments, output)
+    jobs = work.waiting()
+    total = len(work.labels)
+    done = total - len(jobs)
+    if done:
+        say(f"{done} of {total} cells are kept from before")
     began = time.monotonic()
+    waiting: dict[Any, Job] = {remote.remote(experiments[job.number], job, machine): job for job in jobs}
+    asked: set[Job] = set()
+
+    def ask_for_rows() -> None:
+        for whole in work.complete():
+            if whole not in asked:
+                asked.add(whole)
+                played = [work.played[job] for job in work.jobs[whole]]
+                waiting[remote_rows.remote(experiments[whole.number], whole.place, machine, played)] = whole
+
+    ask_for_rows()
     while waiting:
-        done, _ = ray.wait(list(waiting), num_returns=1)
-        for reference in done:
-            key = waiting.pop(reference)
-            results[key] = ray.get(reference)
-            stores[key[0]].save(key[1], results[key])
-            say(f"[{len(results)}/{len(labels)}] {labels[key]}, {time.monotonic() - began:.0f} s")
+        ready, _ = ray.wait(list(waiting), num_returns=1)
+        for reference in ready:
+            job = waiting.pop(reference)
+            work.finish(job, ray.get(reference))
+            if job in work.labels:
+                done += 1
+                say(f"[{done}/{total}] {work.labels[job]}, {time.monotonic() - began:.0f} s")
+        ask_for_rows()
     for number, experiment in enumerate(experiments):
-        cells = sorted(key for key in results if key[0] == number)
-        Sweep.save(output / experiment.name, [results[key] for key in cells])
+        rows = [json.loads(work.rows[whole]) for whole in work.jobs if whole.number == number]
+        Sweep.save(output / experiment.name, rows)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -6,6 +6,7 @@ mod generalisation;
 mod gradients;
 mod guard;
 mod online;
+mod played;
 mod policies;
 mod problem;
 mod settings;
@@ -17,9 +18,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::Args;
-use laau::baselines::{CrPursuitOptions, OptOptions, Ratio};
 use laau::core::tables::{EPISODES_FILE, FILES};
-use laau::core::{Comparison, Sets, Task};
+use laau::core::{Sets, Task};
 use laau::data::Construction;
 use laau::registry::{PolicyKind, ProblemSpec};
 
@@ -31,6 +31,7 @@ use crate::sets::check_seeds;
 
 use self::cells::{Cells, Stop};
 use self::data::Source;
+use self::played::Played;
 use self::settings::{Experiment, Kind};
 pub use self::tables::Parts;
 use self::tables::Tables;
@@ -162,14 +163,54 @@ impl Sweep {
     /// # Errors
     /// For a cell that is not there, and whatever keeps its policies from being fitted.
     pub fn run(&self, cell: usize) -> Result<Parts, Refused> {
+        Ok(self.0.play(self.cell(cell)?)?)
+    }
+
+    /// The policies of every cell that [`Sweep::run_piece`] plays on their own, in the order that [`Sweep::assemble`] takes
+    /// them in; none of an experiment whose cells are no policies on the same episodes.
+    #[must_use]
+    pub fn pieces(&self) -> Vec<&'static str> {
+        if played::is_by_policy(self.0.experiment.kind) {
+            played::pieces(&self.0)
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Fits and plays one policy of a cell; gives what the tables need of it, as text.
+    ///
+    /// # Errors
+    /// For a cell or piece that is not there, and whatever keeps the policy from being fitted.
+    pub fn run_piece(&self, cell: usize, piece: usize) -> Result<String, Refused> {
+        let cell = self.cell(cell)?;
+        let pieces = self.pieces();
+        let name = pieces.get(piece).ok_or_else(|| {
+            Failure::new(
+                format_args!("no piece {piece}: a cell has {}", pieces.len()),
+                "pieces are counted from 0",
+            )
+        })?;
+        Ok(played::play_piece(&self.0, cell, name)?)
+    }
+
+    /// The tables of a cell, put together from all its pieces: those of [`Sweep::run`], byte for byte.
+    ///
+    /// # Errors
+    /// For a cell that is not there, and for texts that are not its pieces.
+    pub fn assemble(&self, cell: usize, pieces: &[String]) -> Result<Parts, Refused> {
+        let cell = self.cell(cell)?;
+        let played = played::assemble(&self.0, cell, pieces)?;
+        Ok(self.0.tabulate(cell, played)?)
+    }
+
+    fn cell(&self, cell: usize) -> Result<Cell, Failure> {
         let cells = self.0.cells();
-        let cell = cells.get(cell).ok_or_else(|| {
+        cells.get(cell).copied().ok_or_else(|| {
             Failure::new(
                 format_args!("no cell {cell}: the experiment has {}", cells.len()),
                 "cells are counted from 0",
             )
-        })?;
-        Ok(self.0.play(*cell)?)
+        })
     }
 
     /// Writes the tables of all cells, given in the order of the cells.
@@ -328,18 +369,28 @@ impl Study {
 
     /// Runs a cell.
     fn play(&self, cell: Cell) -> Result<Parts, Failure> {
-        let run = match self.experiment.kind {
-            Kind::Policies => policies::run,
-            Kind::Ood => shifted::ood,
-            Kind::Guard => guard::run,
-            Kind::Tsne => shifted::tsne,
-            Kind::OnlineLearning => online::run,
-            Kind::Generalisation => generalisation::run,
-            Kind::Gradients => gradients::run,
-            Kind::Problem => problem::run,
-        };
         let mut tables = Tables::default();
-        run(self, cell, &mut tables)?;
+        match self.experiment.kind {
+            Kind::Policies | Kind::Problem | Kind::Ood => {
+                return self.tabulate(cell, played::play(self, cell)?);
+            }
+            Kind::Guard => guard::run(self, cell, &mut tables)?,
+            Kind::Tsne => shifted::tsne(self, cell, &mut tables)?,
+            Kind::OnlineLearning => online::run(self, cell, &mut tables)?,
+            Kind::Generalisation => generalisation::run(self, cell, &mut tables)?,
+            Kind::Gradients => gradients::run(self, cell, &mut tables)?,
+        }
+        tables.finish()
+    }
+
+    /// The tables of a cell whose policies have been played.
+    fn tabulate(&self, cell: Cell, played: Played) -> Result<Parts, Failure> {
+        let mut tables = Tables::default();
+        match self.experiment.kind {
+            Kind::Problem => problem::write(self, cell, &played, &mut tables)?,
+            Kind::Ood => shifted::write(self, cell, played, &mut tables)?,
+            _ => policies::write(self, cell, &played, &mut tables)?,
+        }
         tables.finish()
     }
 
@@ -351,36 +402,5 @@ impl Study {
     /// Passes Ctrl-C on to fits.
     fn stop(&self) -> Stop<'_> {
         Stop(&self.asked)
-    }
-
-    /// A comparison of the experiment's policies, trained with one seed.
-    fn compare<'b>(&'b self, sets: &'b Sets, seed: u64) -> Comparison<'b> {
-        let training = self.experiment.training(seed);
-        let comparison = Comparison::new(&self.task, sets)
-            .seeds([seed])
-            .relative_to(OptOptions::default());
-        let policies = &self.experiment.policies;
-        let comparison = policies.iter().fold(comparison, |comparison, policy| {
-            comparison.with(policy.name(), policy.fit(&training))
-        });
-        let comparison = if self.experiment.guaranteed {
-            let ratio = Ratio::WorstCase;
-            comparison.with(
-                "cr-pursuit-guaranteed",
-                CrPursuitOptions {
-                    ratio,
-                    ..CrPursuitOptions::default()
-                },
-            )
-        } else {
-            comparison
-        };
-        match self.experiment.incumbents[..] {
-            [] => comparison,
-            [incumbent, ..] => {
-                let guarded = GUARDED.map(|policy| policy.name().to_owned());
-                comparison.guarded(guarded, incumbent.name(), HEADLINE_LEVEL)
-            }
-        }
     }
 }

@@ -3,6 +3,7 @@
 use laau::core::tables::{EpisodeRow, ParameterRow, PolicyRow};
 use laau::core::{Parameter, PolicyReport};
 
+use super::played::Played;
 use super::tables::{EpisodeKey, Tables};
 use super::{Cell, Study};
 use crate::failure::Failure;
@@ -10,14 +11,12 @@ use crate::failure::Failure;
 /// The horizon whose single episodes are exported, as in the paper's Figure 5.
 const DISTRIBUTION_HORIZON: usize = 20;
 
-/// Fits and plays every policy; writes `policies.csv`, `parameters.csv`, `distribution.csv` and `episodes.csv`.
-pub(super) fn run(study: &Study, cell: Cell, tables: &mut Tables) -> Result<(), Failure> {
+/// Writes `policies.csv`, `parameters.csv`, `distribution.csv` and `episodes.csv`.
+pub(super) fn write(study: &Study, cell: Cell, played: &Played, tables: &mut Tables) -> Result<(), Failure> {
     let Cell { horizon, seed, .. } = cell;
-    let sets = study.sets(cell)?;
-    let report = study.compare(&sets, seed).observed_by(&study.stop()).run()?;
     let data = study.source.name(cell.construction);
     let is_first = seed == study.seeds[0];
-    for policy in &report.policies {
+    for policy in &played.report.policies {
         add(tables, policy, &data, cell, is_first)?;
     }
     let key = EpisodeKey {
@@ -26,7 +25,7 @@ pub(super) fn run(study: &Study, cell: Cell, tables: &mut Tables) -> Result<(), 
         horizon,
         seed,
     };
-    tables.add_episodes(&key, &sets.test, &report);
+    tables.add_episodes(&key, &played.sets.test, &played.report.policies);
     Ok(())
 }
 

@@ -6,6 +6,7 @@ use laau::data::synthetic::GenerateOptions;
 use laau::data::{Construction, Dataset, DatasetOptions};
 
 use super::data::Source;
+use super::played::Played;
 use super::settings::Experiment;
 use super::tables::{EpisodeKey, Tables};
 use super::{Cell, Study};
@@ -13,10 +14,10 @@ use crate::failure::Failure;
 use laau::registry::ProblemSpec;
 
 /// The policies whose first test episode is exported step by step.
-const SHOWN: &[&str] = &["opt", "equal", "laau"];
+pub(super) const SHOWN: &[&str] = &["opt", "equal", "laau"];
 
 /// The episodes of a cell: from the workload of the problem, or from the real data that the experiment names.
-fn sets_of(study: &Study, cell: Cell) -> Result<Sets, Failure> {
+pub(super) fn sets_of(study: &Study, cell: Cell) -> Result<Sets, Failure> {
     let experiment = &study.experiment;
     if let Some(name) = study.data_of(cell) {
         let folder = study.folder.as_deref().ok_or_else(|| no_folder(name))?;
@@ -78,17 +79,11 @@ struct Place<'a> {
     seed: u64,
 }
 
-/// Fits and plays every policy; writes `problems.csv`, `problem_budgets.csv`, `problem_left_out.csv`, `problem_episodes.csv` and
-/// `episodes.csv`.
-pub(super) fn run(study: &Study, cell: Cell, tables: &mut Tables) -> Result<(), Failure> {
+/// Writes `problems.csv`, `problem_budgets.csv`, `problem_left_out.csv`, `problem_episodes.csv` and `episodes.csv`.
+pub(super) fn write(study: &Study, cell: Cell, played: &Played, tables: &mut Tables) -> Result<(), Failure> {
     let Study { experiment, task, .. } = study;
     let Cell { horizon, seed, .. } = cell;
-    let sets = sets_of(study, cell)?;
-    let report = study
-        .compare(&sets, seed)
-        .skip_inapplicable(true)
-        .observed_by(&study.stop())
-        .run()?;
+    let Played { sets, report, .. } = played;
     let place = Place {
         problem: task.problem.name(),
         data: study.data_of(cell).unwrap_or("workload"),
@@ -99,22 +94,20 @@ pub(super) fn run(study: &Study, cell: Cell, tables: &mut Tables) -> Result<(), 
         horizon,
         seed,
     };
-    // Reasons are the same for every seed, and one episode is enough to look at.
+    // Reasons are the same for every seed.
     let is_first = seed == study.seeds[0];
     for policy in &report.policies {
         export(&place, policy, tables)?;
-        if is_first && SHOWN.contains(&policy.name.as_str()) {
-            let first = sets.test.select(&[0]);
-            let rollouts = policy.runs[0].fitted.player.play(task, &first)?;
-            export_episode(&place, &policy.name, &first.get(0), &rollouts[0], tables)?;
+        if let Some(rollout) = played.shown.get(&policy.name) {
+            export_episode(&place, &policy.name, &sets.test.get(0), rollout, tables)?;
         }
     }
-    for (policy, reason) in report.left_out.iter().filter(|_| is_first) {
+    for (policy, reason) in played.left_out.iter().filter(|_| is_first) {
         tables.add(&LeftOutRow {
             problem: place.problem.to_owned(),
             data: place.data.to_owned(),
             policy: policy.clone(),
-            reason: reason.to_string(),
+            reason: reason.clone(),
         })?;
     }
     let key = EpisodeKey {
@@ -123,7 +116,7 @@ pub(super) fn run(study: &Study, cell: Cell, tables: &mut Tables) -> Result<(), 
         horizon,
         seed,
     };
-    tables.add_episodes(&key, &sets.test, &report);
+    tables.add_episodes(&key, &sets.test, &report.policies);
     Ok(())
 }
 

@@ -1,11 +1,11 @@
 //! Distribution shift: what it does to policies, and what it looks like.
 
-use laau::baselines::OptOptions;
 use laau::core::tables::{GuardRow, PointRow, ShiftRow};
-use laau::core::{Comparison, Episodes, FitSets, Fitted, Form, PolicyReport, Report, Run, Sets};
+use laau::core::{Episodes, Fitted, Form, PolicyReport, Report, Run, Sets};
 use laau::data::shift::{Shift, Shifted, add_noise, shift};
 use laau::data::tsne::{EmbeddedSet, TsneOptions, tsne as embed};
 
+use super::played::Played;
 use super::settings::Experiment;
 use super::tables::{EpisodeKey, Tables};
 use super::{Cell, GUARDED, HEADLINE_LEVEL, Study};
@@ -13,59 +13,37 @@ use crate::failure::Failure;
 use laau::registry::PolicyKind;
 
 /// Policies that do not learn from the training distribution: they are tuned on the default data, as in the paper.
-const NOT_TRAINED: [PolicyKind; 4] = [
+pub(super) const NOT_TRAINED: [PolicyKind; 4] = [
     PolicyKind::Opt,
     PolicyKind::Equal,
     PolicyKind::Mw,
     PolicyKind::Dgd,
 ];
 
-/// Trains on shifted data, tests on the default; writes `ood.csv` and `guard.csv`.
-pub(super) fn ood(study: &Study, cell: Cell, tables: &mut Tables) -> Result<(), Failure> {
-    let Study {
-        experiment,
-        task,
-        source,
+/// Trained on shifted data, tested on the default: writes `ood.csv`, `guard.csv` and `episodes.csv`.
+pub(super) fn write(study: &Study, cell: Cell, played: Played, tables: &mut Tables) -> Result<(), Failure> {
+    let Study { experiment, .. } = study;
+    let Cell { horizon, seed, .. } = cell;
+    let (target, data) = (cell.target(), study.source.name(cell.construction));
+    let Played {
+        sets,
+        mut report,
+        guards,
         ..
-    } = study;
-    let Cell {
-        construction,
-        horizon,
-        seed,
-        ..
-    } = cell;
-    let target = cell.target();
-    let sets = study.sets(cell)?;
-    let (shifted, validation) = shift_sets(&sets, target, seed)?;
-    let training = experiment.training(seed);
-    let shifted_sets = FitSets {
-        train: &shifted.episodes,
-        validation: &validation,
-    };
-    let mut comparison = Comparison::new(task, &sets)
-        .seeds([seed])
-        .relative_to(OptOptions::default());
-    for policy in &experiment.policies {
-        let (name, fit) = (policy.name(), policy.fit(&training));
-        comparison = if NOT_TRAINED.contains(policy) {
-            comparison.with(name, fit)
-        } else {
-            comparison.with_fitted_on(name, fit, shifted_sets)
-        };
-    }
-    let mut report = comparison.observed_by(&study.stop()).run()?;
+    } = played;
+    let shifted = played.shifted.as_ref().map(|(shifted, _)| shifted);
     let rows = report.policies.iter().map(|policy| ShiftRow {
-        data: source.name(construction),
+        data: data.clone(),
         target,
         seed,
         policy: policy.name.clone(),
         utility: policy.utility,
         fraction_of_opt: policy.fraction_of_opt.unwrap_or(f64::NAN),
-        achieved: shifted.distance,
-        sliced: shifted.sliced,
+        achieved: shifted.map_or(f64::NAN, |shifted| shifted.distance),
+        sliced: shifted.map_or(f64::NAN, |shifted| shifted.sliced),
     });
     let mut rows: Vec<ShiftRow> = rows.collect();
-    let (guards, shown) = guards(study, &report, &sets, &source.name(construction), target)?;
+    let (guards, shown) = guard_rows(study, &report, &sets, guards, &data, target)?;
     let headline = guards
         .iter()
         .filter(|row| row.level == HEADLINE_LEVEL && row.incumbent == experiment.incumbents[0].name());
@@ -79,13 +57,13 @@ pub(super) fn ood(study: &Study, cell: Cell, tables: &mut Tables) -> Result<(), 
     rows.iter().try_for_each(|row| tables.add(row))?;
     guards.iter().try_for_each(|row| tables.add(row))?;
     let key = EpisodeKey {
-        data: &source.name(construction),
+        data: &data,
         target,
         horizon,
         seed,
     };
     report.policies.extend(shown);
-    tables.add_episodes(&key, &sets.test, &report);
+    tables.add_episodes(&key, &sets.test, &report.policies);
     Ok(())
 }
 
@@ -100,63 +78,85 @@ pub(super) fn shift_sets(sets: &Sets, target: f64, seed: u64) -> Result<(Shifted
     Ok((shifted, validation))
 }
 
-/// The trained policies of a report behind every guard, as they were fitted; and the reports of the headline level.
-fn guards(
+/// The policies that are played behind guards, in the order of their rows.
+pub(super) fn guarded(experiment: &Experiment) -> impl Iterator<Item = PolicyKind> + '_ {
+    let policies = &experiment.policies;
+    GUARDED
+        .into_iter()
+        .filter(move |policy| policies.contains(policy))
+}
+
+/// The incumbents and levels of every guarded policy, in the order of their rows.
+fn guards_of(experiment: &Experiment) -> impl Iterator<Item = (PolicyKind, f64)> + '_ {
+    let levels = &experiment.guard_levels;
+    (experiment.incumbents.iter())
+        .flat_map(move |&incumbent| levels.iter().map(move |&level| (incumbent, level)))
+}
+
+/// A policy of a report behind every guard, as it was fitted.
+pub(super) fn play_guards(
     study: &Study,
     report: &Report,
     sets: &Sets,
+    policy: PolicyKind,
+) -> Result<Vec<Run>, Failure> {
+    let play = |(incumbent, level): (PolicyKind, f64)| -> Result<Run, Failure> {
+        let (advice, beside) = (report.entry(policy.name())?, report.entry(incumbent.name())?);
+        let [ours, theirs] = [advice, beside].map(|entry| &entry.runs[0].fitted);
+        let fitted = Fitted::guarded(&study.task, ours, theirs, level, Form::Layer)?;
+        Ok(Run {
+            seed: report.seeds[0],
+            results: fitted.player.play(&study.task, &sets.test)?.iter().collect(),
+            rollouts: Vec::new(),
+            fitted,
+        })
+    };
+    guards_of(&study.experiment).map(play).collect()
+}
+
+/// The rows of policies behind guards, and the reports of the headline level.
+fn guard_rows(
+    study: &Study,
+    report: &Report,
+    sets: &Sets,
+    guards: Vec<Run>,
     data: &str,
     target: f64,
 ) -> Result<(Vec<GuardRow>, Vec<PolicyReport>), Failure> {
-    let Experiment {
-        policies,
-        incumbents,
-        guard_levels,
-        ..
-    } = &study.experiment;
+    let experiment = &study.experiment;
     let (mut rows, mut shown) = (Vec::new(), Vec::new());
-    for policy in GUARDED.iter().filter(|policy| policies.contains(policy)) {
-        for incumbent in incumbents {
-            for &level in guard_levels {
-                let (advice, beside) = (report.entry(policy.name())?, report.entry(incumbent.name())?);
-                let [ours, theirs] = [advice, beside].map(|entry| &entry.runs[0].fitted);
-                let fitted = Fitted::guarded(&study.task, ours, theirs, level, Form::Layer)?;
-                let seed = report.seeds[0];
-                let run = Run {
-                    seed,
-                    results: fitted.player.play(&study.task, &sets.test)?.iter().collect(),
-                    rollouts: Vec::new(),
-                    fitted,
-                };
-                let optimum = report.entry(PolicyKind::Opt.name())?;
-                let optimum = Some(&optimum.runs[0].results);
-                let played = PolicyReport::new(policy.name(), vec![run], &[seed], &sets.test, optimum);
-                let fraction = |entry: &PolicyReport| entry.fraction_of_opt.unwrap_or(f64::NAN);
-                let guard = played.guard.as_ref();
-                rows.push(GuardRow {
-                    data: data.to_owned(),
-                    target,
-                    seed,
-                    policy: policy.name().to_owned(),
-                    incumbent: incumbent.name().to_owned(),
-                    level,
-                    utility: played.utility,
-                    fraction_of_opt: fraction(&played),
-                    advice_alone: fraction(advice),
-                    incumbent_alone: fraction(beside),
-                    episodes: sets.test.len(),
-                    least_share: guard.and_then(|guard| guard.share),
-                    least_margin: guard.map_or(f64::NAN, |guard| guard.margin),
-                    allowance: guard.map_or(f64::NAN, |guard| guard.allowance),
-                    acted: guard.map_or(f64::NAN, |guard| guard.acted),
-                });
-                if level == HEADLINE_LEVEL && *incumbent == incumbents[0] {
-                    shown.push(PolicyReport {
-                        name: format!("{}-guarded", policy.name()),
-                        ..played
-                    });
-                }
-            }
+    let places = guarded(experiment)
+        .flat_map(|policy| guards_of(experiment).map(move |(incumbent, level)| (policy, incumbent, level)));
+    for ((policy, incumbent, level), run) in places.zip(guards) {
+        let (advice, beside) = (report.entry(policy.name())?, report.entry(incumbent.name())?);
+        let optimum = report.entry(PolicyKind::Opt.name())?;
+        let optimum = Some(&optimum.runs[0].results);
+        let seed = run.seed;
+        let played = PolicyReport::new(policy.name(), vec![run], &[seed], &sets.test, optimum);
+        let fraction = |entry: &PolicyReport| entry.fraction_of_opt.unwrap_or(f64::NAN);
+        let guard = played.guard.as_ref();
+        rows.push(GuardRow {
+            data: data.to_owned(),
+            target,
+            seed,
+            policy: policy.name().to_owned(),
+            incumbent: incumbent.name().to_owned(),
+            level,
+            utility: played.utility,
+            fraction_of_opt: fraction(&played),
+            advice_alone: fraction(advice),
+            incumbent_alone: fraction(beside),
+            episodes: sets.test.len(),
+            least_share: guard.and_then(|guard| guard.share),
+            least_margin: guard.map_or(f64::NAN, |guard| guard.margin),
+            allowance: guard.map_or(f64::NAN, |guard| guard.allowance),
+            acted: guard.map_or(f64::NAN, |guard| guard.acted),
+        });
+        if level == HEADLINE_LEVEL && incumbent == experiment.incumbents[0] {
+            shown.push(PolicyReport {
+                name: format!("{}-guarded", policy.name()),
+                ..played
+            });
         }
     }
     Ok((rows, shown))

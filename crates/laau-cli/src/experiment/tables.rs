@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use laau::core::tables::{EPISODE_KEYS, EPISODES_FILE, Row};
-use laau::core::{Episodes, PolicyReport, Report};
+use laau::core::{Episodes, PolicyReport};
 
 use crate::failure::{Failure, Hint as _};
 use crate::output;
@@ -39,10 +39,9 @@ impl Tables {
         table.serialize(row).hint(MISTAKE)
     }
 
-    /// Adds the test episodes of a report to `episodes.csv`: utility per step of every policy, and what it leaves of the first
+    /// Adds the test episodes of policies to `episodes.csv`: utility per step of every policy, and what it leaves of the first
     /// budget in percent.
-    pub(super) fn add_episodes(&mut self, key: &EpisodeKey<'_>, test: &Episodes, report: &Report) {
-        let policies: Vec<&PolicyReport> = report.policies.iter().collect();
+    pub(super) fn add_episodes(&mut self, key: &EpisodeKey<'_>, test: &Episodes, policies: &[PolicyReport]) {
         if self.episodes.is_empty() {
             let names = policies.iter().map(|policy| policy.name.clone());
             let left = policies.iter().map(|policy| format!("{} left", policy.name));
@@ -62,14 +61,14 @@ impl Tables {
                 "{},{},{},{},{series},{index}",
                 key.data, key.target, key.horizon, key.seed
             );
-            for policy in &policies {
+            for policy in policies {
                 let _ = write!(
                     self.episodes,
                     ",{}",
                     short(policy.runs[0].results.utilities[index])
                 );
             }
-            for policy in &policies {
+            for policy in policies {
                 let left = policy.runs[0].results.remaining_of(index)[0];
                 let _ = write!(self.episodes, ",{}", short(100.0 * left / episode.budgets()[0]));
             }
@@ -95,7 +94,7 @@ impl Tables {
     }
 }
 
-const MISTAKE: &str = "this is a mistake in laau itself: please report it";
+pub(super) const MISTAKE: &str = "this is a mistake in laau itself: please report it";
 
 /// A number to nine significant digits: differences between policies are of the fourth.
 fn short(value: f64) -> f64 {

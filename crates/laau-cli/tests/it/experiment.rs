@@ -73,6 +73,55 @@ fn every_kind_writes_the_same_bytes_on_one_thread_and_on_three() {
     }
 }
 
+/// Experiments that play policies: behind guards, with the optimum as the reference alone, with a policy that is left out.
+const BY_POLICY: &[&str] = &[
+    "kind = \"policies\"\nhorizons = [4, 20]\nconstructions = [\"interleaved\"]\npolicies = [\"laau\", \"opt\", \"mw\", \"laau-residual\"]\nincumbents = [\"mw\"]\nguaranteed = true\n",
+    "kind = \"policies\"\nhorizons = [4]\nconstructions = [\"consecutive\"]\npolicies = [\"equal\", \"laau\"]\nincumbents = [\"equal\"]\n",
+    "kind = \"ood\"\nhorizons = [6]\nconstructions = [\"consecutive\"]\npolicies = [\"opt\", \"mw\", \"equal\", \"laau-residual\", \"laau\"]\nincumbents = [\"mw\", \"equal\"]\nguard-levels = [0.9, 0.95]\ntargets = [0.0, 0.1]\n",
+    "kind = \"problem\"\nhorizons = [4]\npolicies = [\"opt\", \"cr-pursuit\", \"equal\", \"laau\"]\nincumbents = [\"equal\"]\nproblem = { name = \"wireless\" }\n",
+];
+
+#[test]
+fn policies_that_are_played_apart_give_the_tables_of_those_played_together() {
+    let bench = Bench::new();
+    for text in BY_POLICY {
+        bench.write("e.toml", format!("{text}{SMALL}"));
+        let options = laau_cli::SweepOptions {
+            seeds: vec![1, 0],
+            ..laau_cli::SweepOptions::new(bench.path().join("e.toml"))
+        };
+        let sweep = laau_cli::Sweep::load(&options).unwrap();
+        for cell in 0..sweep.cells().len() {
+            // In any order; only that in which they are put together matters.
+            let mut pieces: Vec<(usize, String)> = (0..sweep.pieces().len())
+                .rev()
+                .map(|piece| (piece, sweep.run_piece(cell, piece).unwrap()))
+                .collect();
+            pieces.sort();
+            let pieces: Vec<String> = pieces.into_iter().map(|(_, text)| text).collect();
+            assert_eq!(
+                sweep.assemble(cell, &pieces).unwrap(),
+                sweep.run(cell).unwrap(),
+                "{text}"
+            );
+            assert!(sweep.assemble(cell, &pieces[1..]).is_err());
+        }
+        assert!(sweep.run_piece(0, sweep.pieces().len()).is_err());
+    }
+}
+
+#[test]
+fn cells_without_policies_have_no_pieces() {
+    let bench = Bench::new();
+    let (kind, keys) = KINDS[6];
+    bench.write("e.toml", format!("kind = \"{kind}\"\n{keys}{SMALL}"));
+    let options = laau_cli::SweepOptions::new(bench.path().join("e.toml"));
+    let sweep = laau_cli::Sweep::load(&options).unwrap();
+    assert!(sweep.pieces().is_empty());
+    assert!(sweep.run_piece(0, 0).is_err());
+    assert!(sweep.assemble(0, &[]).is_err());
+}
+
 #[test]
 fn a_guard_keeps_its_promise_whenever_it_was_put_there() {
     let bench = Bench::new();

@@ -80,12 +80,27 @@ pub fn policy_to_bytes(
             "store a policy that decides step by step",
         ));
     };
+    let trained_on = (!train.is_empty()).then(|| TrainedOn::of(train));
+    document_to_bytes(name, document, problem, train.horizon(), trained_on)
+}
+
+/// The bytes of a policy file, from a document: for whoever has no longer the episodes that the policy was fitted on.
+///
+/// # Errors
+/// [`Error::Parameter`] for parameters that are not finite.
+pub fn document_to_bytes(
+    name: &str,
+    document: &Document,
+    problem: &ProblemSpec,
+    horizon: usize,
+    trained_on: Option<TrainedOn>,
+) -> Result<Vec<u8>, Error> {
     let json = |error: serde_json::Error| Error::parameter(error, "give finite parameters");
     let content = serde_json::to_string(&Content {
         name: name.to_owned(),
         problem: problem.clone(),
-        horizon: train.horizon(),
-        trained_on: (!train.is_empty()).then(|| TrainedOn::of(train)),
+        horizon,
+        trained_on,
         kind: document.kind.to_owned(),
         document: hexadecimal(&document.bytes),
     })

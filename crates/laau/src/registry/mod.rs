@@ -12,7 +12,9 @@ mod untuned;
 mod workloads;
 
 pub use error::Error;
-pub use files::{Deployed, digest, load_policy, policy_from_bytes, policy_to_bytes, save_policy};
+pub use files::{
+    Deployed, digest, document_to_bytes, load_policy, policy_from_bytes, policy_to_bytes, save_policy,
+};
 pub use models::deployed_from_bytes;
 pub use policies::PolicyKind;
 pub use problems::ProblemSpec;
