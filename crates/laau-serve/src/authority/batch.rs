@@ -20,6 +20,8 @@ pub(super) struct Staged {
     /// Keys that the store was asked for before the batch: what it has under them.
     stored: HashMap<(String, String), Option<KeyedRequest>>,
     pub(super) notices: Vec<Arc<Notice>>,
+    /// Accounts to be rebuilt afterwards, because memory is not what their logs say.
+    pub(super) faulty: Vec<String>,
     /// Whether anybody listens.
     heard: bool,
     replies: Vec<Waiting>,
@@ -32,6 +34,7 @@ impl Staged {
             keys: HashMap::new(),
             stored: HashMap::new(),
             notices: Vec::new(),
+            faulty: Vec::new(),
             heard,
             replies: Vec::new(),
         }
