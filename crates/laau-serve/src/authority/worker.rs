@@ -30,6 +30,8 @@ pub(super) struct Worker {
     accounts: HashMap<String, Live>,
     /// Accounts that cannot be rebuilt: why, and since when.
     unplayable: HashMap<String, (String, Instant)>,
+    /// The number of accounts, as far as it is known: other nodes make some, too.
+    made: Option<usize>,
     notices: broadcast::Sender<Arc<Notice>>,
 }
 
@@ -45,6 +47,7 @@ impl Worker {
             options,
             accounts: HashMap::new(),
             unplayable: HashMap::new(),
+            made: None,
             notices,
         }
     }
@@ -118,6 +121,7 @@ impl Worker {
 
     /// What happens while nobody asks: leases are renewed, periods begin by the clock.
     fn tick(&mut self) {
+        self.made = None;
         match self.store.renew() {
             Ok(lost) => {
                 for account in lost {
@@ -168,6 +172,7 @@ impl Worker {
             }
             Err(error) => {
                 tracing::warn!(%error, accounts = staged.batch.epochs.len(), "a batch was not written");
+                self.made = None;
                 for account in touched {
                     self.accounts.remove(account);
                 }
@@ -287,7 +292,11 @@ impl Worker {
             }
             return Err(Error::AccountExists { account: name });
         }
-        if self.store.accounts()?.len() >= self.options.most_accounts {
+        let made = match self.made {
+            Some(made) => made,
+            None => self.store.accounts()?.len(),
+        };
+        if made >= self.options.most_accounts {
             return Err(Error::Conflict {
                 reason: format!("expected at most {} accounts", self.options.most_accounts),
             });
@@ -323,6 +332,7 @@ impl Worker {
         }
         let view = live.view();
         self.accounts.insert(name, live);
+        self.made = Some(made + 1);
         Ok(view)
     }
 
