@@ -26,7 +26,8 @@ fn away<T: std::fmt::Debug>(outcome: Result<T, StoreError>) {
 
 /// Asks until there is an answer.
 fn patiently<T>(mut ask: impl FnMut() -> Result<T, StoreError>) -> T {
-    for _ in 0..500 {
+    // A busy machine takes its time to start a server: minutes are allowed, and none are expected.
+    for _ in 0..15_000 {
         match ask() {
             Ok(answer) => return answer,
             Err(StoreError::Unavailable { .. }) => std::thread::sleep(Duration::from_millis(20)),
