@@ -43,7 +43,7 @@ fn every_call_says_that_the_server_is_away_and_works_when_it_is_back() {
         return;
     };
     let url = server.database("away");
-    let mut node = Postgres::connect(&url, "a", "", Duration::from_secs(3600)).expect("the server answers");
+    let mut node = Postgres::connect(&url, "a", "", Duration::from_hours(1)).expect("the server answers");
     write(&mut node, &["x"], vec![append("x", entry(0, 0, "k0"))]);
     let next = batch(&mut node, &["x"], vec![append("x", entry(0, 1, "k1"))]);
     server.stop();
@@ -119,9 +119,9 @@ fn what_is_acknowledged_outlives_kills_and_restarts_of_the_server() {
                 std::thread::sleep(Duration::from_millis(5));
             }
             if round % 3 == 2 {
-                server.stop()
+                server.stop();
             } else {
-                server.kill()
+                server.kill();
             }
             server.start();
         }
