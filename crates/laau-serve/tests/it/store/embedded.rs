@@ -49,7 +49,7 @@ fn fill(store: &mut Embedded) {
     }
 }
 
-fn content(store: &mut dyn Store) -> Result<String, StoreError> {
+fn content(store: &mut dyn Store) -> Result<Vec<String>, StoreError> {
     let mut all = vec![format!(
         "{:?} {:?} {:?}",
         store.accounts()?,
@@ -66,7 +66,7 @@ fn content(store: &mut dyn Store) -> Result<String, StoreError> {
             }
         }
     }
-    Ok(all.concat())
+    Ok(all)
 }
 
 fn refusal(outcome: Result<Embedded, StoreError>) -> StoreError {
@@ -181,7 +181,7 @@ fn an_empty_file_becomes_a_store() {
 }
 
 /// A file with a fault is refused, each time, or holds what it held before; it never panics.
-fn check_damage(folder: &Folder, bytes: &[u8], whole: &str, what: &str) -> bool {
+fn check_damage(folder: &Folder, bytes: &[u8], whole: &[String], what: &str) -> bool {
     let read = |outcome: Result<Embedded, StoreError>| outcome.and_then(|mut store| content(&mut store));
     let first = read(folder.with(bytes));
     let second = read(Embedded::open(folder.path()));
