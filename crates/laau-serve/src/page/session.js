@@ -34,7 +34,7 @@ function pick() {
   if (state.accounts.size === 0) {
     choose(undefined);
     const body = `{"name":"first","problem":{"name":"weighted-fairness"},"policy":{"name":"equal"},"budgets":[100],"horizon":20}`;
-    nothing("No accounts yet", "An account is a budget with a policy. This makes one; it needs an admin key:", view.curl("/v1/accounts", { body }));
+    nothing("No accounts yet", `An account is a budget with a policy. This makes one${api.key.get() ? ", with an admin key" : ""}:`, view.curl("/v1/accounts", { body }));
     return;
   }
   const wanted = decodeURIComponent(location.hash.slice(1));
