@@ -94,6 +94,11 @@ impl Deployment {
         Ok(Arc::new(guarded.in_layer(&self.task)))
     }
 
+    #[cfg(test)]
+    pub(crate) fn replace_policy(&mut self, policy: Arc<dyn Policy>) {
+        self.policy = Source::Ready(policy);
+    }
+
     /// What is odd about a context, in words.
     pub(crate) fn warning(&self, context: &[f64]) -> Option<String> {
         self.trained_on.as_ref()?.outside(context, RANGE_FACTOR)

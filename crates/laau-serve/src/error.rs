@@ -108,12 +108,14 @@ impl Error {
             Self::Invalid { .. } | Self::MissingKey => 400,
             Self::Unauthorized => 401,
             Self::Forbidden => 403,
-            Self::UnknownAccount { .. } | Self::UnknownDecision { .. } => 404,
-            Self::Core(Core::UnknownHold { .. }) => 404,
-            Self::AccountExists { .. } | Self::NoPeriod | Self::Exhausted { .. } | Self::Conflict { .. } => {
-                409
-            }
-            Self::Core(Core::HoldClosed { .. } | Core::EpisodeOver { .. } | Core::Overspend { .. }) => 409,
+            Self::UnknownAccount { .. }
+            | Self::UnknownDecision { .. }
+            | Self::Core(Core::UnknownHold { .. }) => 404,
+            Self::AccountExists { .. }
+            | Self::NoPeriod
+            | Self::Exhausted { .. }
+            | Self::Conflict { .. }
+            | Self::Core(Core::HoldClosed { .. } | Core::EpisodeOver { .. } | Core::Overspend { .. }) => 409,
             Self::AccountClosed { .. } => 410,
             Self::KeyReused | Self::Core(_) | Self::Registry(_) => 422,
             Self::Elsewhere { .. } => 307,

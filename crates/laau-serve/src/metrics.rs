@@ -165,7 +165,7 @@ impl Metrics {
     }
 
     /// Everything, with the gauges of accounts.
-    pub(crate) fn render(&self, accounts: &[AccountView]) -> String {
+    pub fn render(&self, accounts: &[AccountView]) -> String {
         let mut text = self.handle.render();
         gauges(accounts, &mut text);
         text

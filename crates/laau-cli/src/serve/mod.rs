@@ -63,7 +63,7 @@ pub(crate) struct ServeArgs {
     /// Makes a temporary store with an account on a synthetic workload, and plays it in real time; implies --insecure-loopback
     #[arg(long)]
     demo: bool,
-    /// The format of the log on standard error: text or json; RUST_LOG chooses what is told
+    /// The format of the log on standard error: text or json; `RUST_LOG` chooses what is told
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     log: LogFormat,
     /// The longest body of a request, in bytes

@@ -1,9 +1,9 @@
 //! `laau serve` as an operator runs it.
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::Read as _;
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use laau_serve::client::{Client, ClientError, Patience};
 use serde_json::Value;
@@ -15,9 +15,8 @@ const SPEC: &str = r#"{"name":"shop","problem":{"name":"weighted-fairness"},"pol
 /// A running service; it does not outlive the test.
 struct Service {
     child: Child,
-    errors: BufReader<ChildStderr>,
     url: String,
-    /// What it said before it listened.
+    /// What it said until it listened.
     said: String,
 }
 
@@ -26,30 +25,38 @@ impl Service {
     fn start(folder: &Path, arguments: &str) -> Self {
         let arguments = format!("serve --listen 127.0.0.1:0 {arguments}");
         let arguments: Vec<&str> = arguments.split_whitespace().collect();
-        let mut child = command(folder, &arguments)
-            .env_remove("RUST_LOG")
+        Self::run(command(folder, &arguments).env_remove("RUST_LOG"))
+    }
+
+    /// Starts a command, and waits until it listens.
+    fn run(command: &mut Command) -> Self {
+        let child = command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut errors = BufReader::new(child.stderr.take().unwrap());
-        let mut said = String::new();
-        loop {
-            let mut line = String::new();
-            let read = errors.read_line(&mut line).unwrap();
-            assert!(read > 0, "it ended: {said}");
-            if let Some(rest) = line.strip_prefix("listening on ") {
-                let url = rest.split(';').next().unwrap().to_owned();
-                return Self {
-                    child,
-                    errors,
-                    url,
-                    said,
-                };
+            .spawn();
+        let mut service = Self {
+            child: child.unwrap(),
+            said: String::new(),
+            url: String::new(),
+        };
+        let mut errors = service.child.stderr.take().unwrap();
+        // Byte by byte, so that the rest is there for the end.
+        let mut line = Vec::new();
+        let mut byte = [0];
+        while service.url.is_empty() {
+            assert_eq!(errors.read(&mut byte).unwrap(), 1, "it ended: {}", service.said);
+            line.push(byte[0]);
+            if byte == *b"\n" {
+                let text = String::from_utf8(std::mem::take(&mut line)).unwrap();
+                if let Some(rest) = text.strip_prefix("listening on ") {
+                    service.url.push_str(rest.split(';').next().unwrap());
+                }
+                service.said += &text;
             }
-            said += &line;
         }
+        service.child.stderr = Some(errors);
+        service
     }
 
     fn client(&self, key: Option<&str>) -> Client {
@@ -64,7 +71,8 @@ impl Service {
     /// Waits for the end; gives the status and all that was said.
     fn end(mut self) -> (Option<i32>, String) {
         let mut said = std::mem::take(&mut self.said);
-        self.errors.read_to_string(&mut said).unwrap();
+        let mut errors = self.child.stderr.take().unwrap();
+        errors.read_to_string(&mut said).unwrap();
         (self.child.wait().unwrap().code(), said)
     }
 }
@@ -265,29 +273,9 @@ fn the_demonstration_decides_and_settles_by_itself_and_leaves_nothing() {
     let bench = Bench::new();
     let temporary = bench.path().join("temporary");
     std::fs::create_dir(&temporary).unwrap();
-    let mut child = command(bench.path(), &["serve", "--demo", "--listen", "127.0.0.1:0"])
-        .env("TMPDIR", &temporary)
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut errors = BufReader::new(child.stderr.take().unwrap());
-    let mut line = String::new();
-    while !line.starts_with("listening on ") {
-        line.clear();
-        assert!(errors.read_line(&mut line).unwrap() > 0, "it ended");
-    }
-    let url = line["listening on ".len()..]
-        .split(';')
-        .next()
-        .unwrap()
-        .to_owned();
-    let service = Service {
-        child,
-        errors,
-        url,
-        said: String::new(),
-    };
+    let service = Service::run(
+        command(bench.path(), &["serve", "--demo", "--listen", "127.0.0.1:0"]).env("TMPDIR", &temporary),
+    );
     let client = service.client(None);
     let settled = || {
         let entries = client.entries("llm-gateway", 0, 0).unwrap().entries;

@@ -9,6 +9,9 @@ use crate::entry::{Entry, KeyedRequest};
 use crate::error::Error;
 use crate::store::{Batch, StoreError, Write};
 
+/// Answers one request, once it is known whether the batch was written.
+type Waiting = Box<dyn FnOnce(Result<(), &StoreError>)>;
+
 /// What a batch will write, and what will be told of it.
 pub(super) struct Staged {
     pub(super) batch: Batch,
@@ -17,9 +20,11 @@ pub(super) struct Staged {
     /// Keys that the store was asked for before the batch: what it has under them.
     stored: HashMap<(String, String), Option<KeyedRequest>>,
     pub(super) notices: Vec<Arc<Notice>>,
+    /// Accounts to be rebuilt afterwards, because memory is not what their logs say.
+    pub(super) faulty: Vec<String>,
     /// Whether anybody listens.
     heard: bool,
-    replies: Vec<Box<dyn FnOnce(Result<(), &StoreError>)>>,
+    replies: Vec<Waiting>,
 }
 
 impl Staged {
@@ -29,6 +34,7 @@ impl Staged {
             keys: HashMap::new(),
             stored: HashMap::new(),
             notices: Vec::new(),
+            faulty: Vec::new(),
             heard,
             replies: Vec::new(),
         }

@@ -1,5 +1,7 @@
 //! An account in memory: what a request changes, as entries of its log.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use serde::Serialize;
 
 use super::batch::Staged;
@@ -27,7 +29,7 @@ pub(super) struct Live {
     pub(super) open: Option<Period>,
     /// The period before, for late settlements.
     pub(super) previous: Option<Period>,
-    /// Set when memory is not what the log says any more, by a fault in a problem: it is rebuilt after the batch.
+    /// Set when memory is not what the log says any more, by a fault in a problem or policy: it is rebuilt after the batch.
     pub(super) faulty: bool,
 }
 
@@ -82,11 +84,24 @@ impl Live {
         staged: &mut Staged,
     ) -> Result<Answer, Error> {
         if self.faulty {
-            return Err(Error::Unplayable {
-                account: self.name().to_owned(),
-                reason: "it is being rebuilt".to_owned(),
-            });
+            return Err(self.rebuilding("it is being rebuilt"));
         }
+        // A policy that panics must not take the other accounts with it. Whatever is staged by then is whole.
+        let done = catch_unwind(AssertUnwindSafe(|| self.carry_out(request, now, staged)));
+        done.unwrap_or_else(|_| {
+            self.faulty = true;
+            Err(self.rebuilding("its policy panicked, and it is being rebuilt"))
+        })
+    }
+
+    fn rebuilding(&self, reason: &str) -> Error {
+        Error::Unplayable {
+            account: self.name().to_owned(),
+            reason: reason.to_owned(),
+        }
+    }
+
+    fn carry_out(&mut self, request: Request, now: u64, staged: &mut Staged) -> Result<Answer, Error> {
         let Request { key, digest, change } = request;
         let keyed = Keyed { key, digest };
         match change {
@@ -115,8 +130,7 @@ impl Live {
                 reason: "the periods of this account begin by the clock".to_owned(),
             });
         }
-        self.begin(now, Some(keyed), staged)?
-            .ok_or_else(|| Error::NoPeriod)
+        self.begin(now, Some(keyed), staged)?.ok_or(Error::NoPeriod)
     }
 
     fn decide(
@@ -137,7 +151,7 @@ impl Live {
         } else {
             let decided = period.decide(&context);
             self.faulty = decided.is_err();
-            let decision = decided?;
+            let decision = decided.map_err(|error| self.rebuilding(&error.to_string()))?;
             let action = decision.action.clone();
             (
                 decision,
@@ -339,5 +353,69 @@ impl Keyed {
             status: 200,
             answer,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use laau::core::{Agent, Observation, Policy};
+
+    use super::*;
+    use crate::authority::DecisionRequest;
+
+    /// Decides one step, then panics.
+    struct Panicking;
+
+    impl Policy for Panicking {
+        fn name(&self) -> &'static str {
+            "panicking"
+        }
+
+        fn begin(&self) -> Box<dyn Agent + '_> {
+            Box::new(Self)
+        }
+    }
+
+    impl Agent for Panicking {
+        fn decide(&mut self, seen: &Observation<'_>, action: &mut [f64]) -> Result<(), laau::core::Error> {
+            assert!(seen.step == 0, "planted");
+            action.fill(2.0);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_policy_that_panics_makes_its_account_faulty_and_writes_nothing() {
+        let json = r#"{"name":"shop","policy":{"name":"equal"},"budgets":[10],"horizon":3}"#;
+        let mut spec = serde_json::from_str(json).unwrap();
+        let mut deployment = Deployment::new(&mut spec, &std::collections::BTreeMap::new()).unwrap();
+        deployment.replace_policy(Arc::new(Panicking));
+        let record = AccountRecord {
+            spec,
+            files: std::collections::BTreeMap::new(),
+            period: None,
+            closed: false,
+            created: 0,
+        };
+        let mut staged = Staged::new(true);
+        let mut live = Live::create(record, 1, deployment, 0, &mut staged).unwrap();
+        let mut decide = |key: &str, staged: &mut Staged| {
+            let request = Request {
+                key: key.to_owned(),
+                digest: String::new(),
+                change: Change::Decide(DecisionRequest { context: vec![0.5] }),
+            };
+            (
+                live.change(request, 0, staged).map_err(|error| error.status()),
+                live.faulty,
+            )
+        };
+        assert!(matches!(decide("a", &mut staged), (Ok(_), false)));
+        let written = staged.batch.clone();
+        assert_eq!(decide("b", &mut staged), (Err(503), true));
+        assert_eq!(decide("c", &mut staged), (Err(503), true));
+        assert_eq!(staged.batch, written);
     }
 }

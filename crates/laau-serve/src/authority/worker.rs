@@ -1,6 +1,7 @@
 //! The authority's thread.
 
 use std::collections::{BTreeSet, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -30,6 +31,8 @@ pub(super) struct Worker {
     accounts: HashMap<String, Live>,
     /// Accounts that cannot be rebuilt: why, and since when.
     unplayable: HashMap<String, (String, Instant)>,
+    /// The number of accounts, as far as it is known: other nodes make some, too.
+    made: Option<usize>,
     notices: broadcast::Sender<Arc<Notice>>,
 }
 
@@ -45,6 +48,7 @@ impl Worker {
             options,
             accounts: HashMap::new(),
             unplayable: HashMap::new(),
+            made: None,
             notices,
         }
     }
@@ -118,6 +122,7 @@ impl Worker {
 
     /// What happens while nobody asks: leases are renewed, periods begin by the clock.
     fn tick(&mut self) {
+        self.made = None;
         match self.store.renew() {
             Ok(lost) => {
                 for account in lost {
@@ -153,13 +158,10 @@ impl Worker {
             }
             committed
         };
-        let touched = staged.batch.epochs.keys();
         match &committed {
             Ok(()) => {
-                for account in touched {
-                    if self.accounts.get(account).is_some_and(|live| live.faulty) {
-                        self.accounts.remove(account);
-                    }
+                for account in &staged.faulty {
+                    self.accounts.remove(account);
                 }
                 for notice in std::mem::take(&mut staged.notices) {
                     // Nobody may listen any more.
@@ -168,7 +170,8 @@ impl Worker {
             }
             Err(error) => {
                 tracing::warn!(%error, accounts = staged.batch.epochs.len(), "a batch was not written");
-                for account in touched {
+                self.made = None;
+                for account in staged.batch.epochs.keys().chain(&staged.faulty) {
                     self.accounts.remove(account);
                 }
                 if let StoreError::Fenced { account } = error {
@@ -191,7 +194,8 @@ impl Worker {
                 staged.reply(reply, answer);
             }
             Command::Create { spec, reply } => {
-                let view = self.create(spec, now, staged);
+                let name = spec.name.clone();
+                let view = caught(&name, || self.create(spec, now, staged));
                 staged.reply(reply, view);
             }
             Command::Close { account, reply } => {
@@ -271,7 +275,11 @@ impl Worker {
                 return Answer::again(&request, &digest);
             }
         }
-        live.change(Request { key, digest, change }, now, staged)
+        let answer = live.change(Request { key, digest, change }, now, staged);
+        if live.faulty {
+            staged.faulty.push(account.to_owned());
+        }
+        answer
     }
 
     fn create(&mut self, asked: AccountSpec, now: u64, staged: &mut Staged) -> Result<AccountView, Error> {
@@ -282,12 +290,16 @@ impl Worker {
             if live.record.closed {
                 return Err(Error::AccountClosed { account: name });
             }
-            return match asked.is_met_by(&live.record.spec) {
-                true => Ok(live.view()),
-                false => Err(Error::AccountExists { account: name }),
-            };
+            if asked.is_met_by(&live.record.spec) {
+                return Ok(live.view());
+            }
+            return Err(Error::AccountExists { account: name });
         }
-        if self.store.accounts()?.len() >= self.options.most_accounts {
+        let made = match self.made {
+            Some(made) => made,
+            None => self.store.accounts()?.len(),
+        };
+        if made >= self.options.most_accounts {
             return Err(Error::Conflict {
                 reason: format!("expected at most {} accounts", self.options.most_accounts),
             });
@@ -323,6 +335,7 @@ impl Worker {
         }
         let view = live.view();
         self.accounts.insert(name, live);
+        self.made = Some(made + 1);
         Ok(view)
     }
 
@@ -366,7 +379,7 @@ impl Worker {
                     reason: reason.clone(),
                 });
             }
-            let live = load(&mut *self.store, name).inspect_err(|error| {
+            let live = caught(name, || load(&mut *self.store, name)).inspect_err(|error| {
                 if let Error::Unplayable { reason, .. } = error {
                     tracing::error!(account = name, %error);
                     let told = (reason.clone(), Instant::now());
@@ -378,6 +391,17 @@ impl Worker {
         }
         self.accounts.get_mut(name).ok_or_else(|| unknown(name))
     }
+}
+
+/// A problem or policy that panics on the settings of an account must not take the other accounts with it. Nothing is staged
+/// before they have been tried.
+fn caught<T>(account: &str, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        Err(Error::Unplayable {
+            account: account.to_owned(),
+            reason: "its problem or policy panicked".to_owned(),
+        })
+    })
 }
 
 fn unknown(account: &str) -> Error {

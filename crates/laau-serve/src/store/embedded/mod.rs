@@ -69,7 +69,7 @@ impl Embedded {
             opener,
             epoch: 0,
         };
-        store.epoch = store.with(|db| tables::next_epoch(db))?;
+        store.epoch = store.with(tables::next_epoch)?;
         Ok(store)
     }
 
@@ -177,7 +177,7 @@ fn words(panic: &(dyn std::any::Any + Send)) -> String {
 
 impl Store for Embedded {
     fn accounts(&mut self) -> Result<Vec<String>, StoreError> {
-        self.with(|db| tables::accounts(db))
+        self.with(tables::accounts)
     }
 
     fn account(&mut self, name: &str) -> Result<Option<AccountRecord>, StoreError> {
@@ -208,7 +208,7 @@ impl Store for Embedded {
     }
 
     fn keys(&mut self) -> Result<Vec<ApiKey>, StoreError> {
-        self.with(|db| tables::keys(db))
+        self.with(tables::keys)
     }
 
     fn claim(&mut self, _account: &str) -> Result<Claim, StoreError> {
@@ -218,7 +218,7 @@ impl Store for Embedded {
     }
 
     fn renew(&mut self) -> Result<Vec<String>, StoreError> {
-        self.with(|db| tables::tidy(db))?;
+        self.with(tables::tidy)?;
         Ok(Vec::new())
     }
 

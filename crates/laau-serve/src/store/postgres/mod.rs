@@ -298,7 +298,7 @@ impl<'a> Rows<'a> {
                 }
                 Write::RevokeKey { id } => rows.other("revoke", id, Vec::new(), 0),
                 Write::Forget { account, before } => {
-                    rows.other("forget", account, Vec::new(), signed(*before))
+                    rows.other("forget", account, Vec::new(), signed(*before));
                 }
             }
         }

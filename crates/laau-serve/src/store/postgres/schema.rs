@@ -6,6 +6,7 @@ use tokio_postgres::{Client, Error};
 const STEPS: [&str; 1] = [include_str!("format-1.sql")];
 
 /// The format that this program writes.
+#[expect(clippy::cast_possible_truncation, reason = "there are few steps")]
 pub(super) const FORMAT: u32 = STEPS.len() as u32;
 
 /// Several nodes may start at once: one makes the tables, the others wait. The number is `laau-ser` in ASCII.

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 pub(crate) const SPEC: &str = r#"{"name":"shop","problem":{"name":"weighted-fairness"},"policy":{"name":"mw"},"budgets":[250],"horizon":20}"#;
 
 /// Nothing takes this long but for a mistake.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A running service.
 pub(crate) struct Node {
@@ -137,10 +137,10 @@ impl Node {
             self.address
         );
         if let Some(key) = key {
-            head += &format!("Authorization: Bearer {key}\r\n");
+            head.extend(["Authorization: Bearer ", key, "\r\n"]);
         }
         for header in headers {
-            head += &format!("{header}\r\n");
+            head.extend([header, "\r\n"]);
         }
         let bytes = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
         self.raw(bytes.as_bytes())

@@ -45,7 +45,7 @@ impl Document {
             if let Some(choices) = schema[several].as_array() {
                 let fits = |choice: &Value| {
                     std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                        self.check(choice, value, place)
+                        self.check(choice, value, place);
                     }))
                     .is_ok()
                 };
@@ -82,7 +82,7 @@ impl Document {
             Value::Array(items) => items
                 .iter()
                 .for_each(|item| self.check(&schema["items"], item, place)),
-            Value::Object(fields) => self.check_fields(&[schema.clone()], fields, place),
+            Value::Object(fields) => self.check_fields(std::slice::from_ref(schema), fields, place),
             _ => {}
         }
     }

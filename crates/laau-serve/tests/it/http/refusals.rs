@@ -289,7 +289,7 @@ fn a_body_that_is_too_large_is_refused_before_it_is_read() {
         node.address
     );
     for _ in 0..40 {
-        chunked += &format!("10000\r\n{}\r\n", "1".repeat(1 << 16));
+        chunked.extend(["10000\r\n", &"1".repeat(1 << 16), "\r\n"]);
     }
     let answer = node.raw(chunked.as_bytes());
     assert_eq!((answer.status, answer.kind().as_str()), (413, "too-large"));
