@@ -198,6 +198,9 @@ impl Asker {
                 }
                 if matches!(asked, Asked::Decide { .. } | Asked::Skip { .. }) {
                     account.exhausted.store(true, Ordering::Relaxed);
+                    // An account that waits for its next period is not worth the whole machine.
+                    let millis = self.random.random_range(2..20);
+                    sleep(Duration::from_millis(millis)).await;
                 }
             }
             Outcome::Unknown => {}

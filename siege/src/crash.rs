@@ -69,7 +69,8 @@ pub(crate) async fn run(arguments: &CrashArgs, laau: &Path) -> anyhow::Result<()
         let mut node = Node::new(laau, &store, folder.path(), name)?;
         if cluster.is_some() {
             let address = format!("http://{}", node.address);
-            node = node.with(&["--advertise", &address]);
+            // The shortest lease there is: a siege waits for its end many times.
+            node = node.with(&["--advertise", &address, "--lease", "2"]);
         }
         node.up().await?;
         nodes.push(node);
@@ -251,7 +252,11 @@ impl Siege {
     async fn stop_until_taken_over(&mut self, place: usize) -> anyhow::Result<()> {
         let world = Arc::clone(&self.world);
         let _not_calm = world.calm.write().await;
-        let owned = self.owned(place).await;
+        let (mut place, mut owned) = (place, self.owned(place).await);
+        if owned.is_empty() {
+            place = 1 - place;
+            owned = self.owned(place).await;
+        }
         self.nodes[place].signal(Signal::STOP)?;
         let other = 1 - place;
         let began = Instant::now();

@@ -20,7 +20,7 @@ fn main() -> Result<(), StoreError> {
             &place,
             "speed",
             "http://127.0.0.1:7171",
-            Duration::from_secs(60),
+            Duration::from_mins(1),
         )?)
     } else {
         Box::new(Embedded::open(&place)?)

@@ -66,8 +66,7 @@ fn commits_of(metrics: &Metrics) -> f64 {
     let lines = text.lines();
     lines
         .filter_map(|line| line.strip_prefix("laau_store_commit_seconds_count "))
-        .filter_map(|count| count.parse().ok())
-        .next()
+        .find_map(|count| count.parse().ok())
         .unwrap_or(f64::NAN)
 }
 

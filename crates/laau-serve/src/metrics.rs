@@ -165,6 +165,7 @@ impl Metrics {
     }
 
     /// Everything, with the gauges of accounts.
+    #[must_use]
     pub fn render(&self, accounts: &[AccountView]) -> String {
         let mut text = self.handle.render();
         gauges(accounts, &mut text);

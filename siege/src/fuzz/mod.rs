@@ -63,12 +63,13 @@ pub(crate) async fn run(arguments: &FuzzArgs, laau: &Path) -> anyhow::Result<()>
     let node = Node::new(laau, &store, folder.path(), "fuzz")?;
     let mut node = node.with(&["--policies", &policies.display().to_string()]);
     node.up().await?;
-    for name in ["fuzz", "steady"] {
+    for name in ["fuzz", "steady", "spare"] {
         let spec = json!({"name": name, "policy": {"name": "mw"}, "budgets": [1e9], "horizon": 100_000,
                           "problem": {"name": "weighted-fairness"}});
         let request = Request::post("/v1/accounts", spec.to_string()).by(&secret);
         let response = Client::new(node.address, PATIENCE).send(&request).await?;
         ensure!(response.status < 300, "{} {}", response.status, response.text());
+        raw::decide(&node, &secret, name).await?;
     }
     if wanted(Part::Raw) {
         let found = raw::run(&mut node, &secret, cases, seed).await?;
@@ -86,7 +87,9 @@ pub(crate) async fn run(arguments: &FuzzArgs, laau: &Path) -> anyhow::Result<()>
     }
     if wanted(Part::Schema) {
         let examples = (cases / 50).max(1);
-        match tokio::task::block_in_place(|| schema::run(&node, &secret, &arguments.root, examples, seed))? {
+        match tokio::task::block_in_place(|| {
+            schema::run(&node, &secret, &arguments.root.canonicalize()?, examples, seed)
+        })? {
             None => skipped(
                 "serve fuzz: schemathesis",
                 "Python, or the package, cannot be had",
@@ -102,8 +105,9 @@ pub(crate) async fn run(arguments: &FuzzArgs, laau: &Path) -> anyhow::Result<()>
         let cases = (cases / 20).max(1);
         let found = store::run(laau, cases, seed).await?;
         say(&format!(
-            "  store: {cases} damaged files; {} refused at the start, {} partly unavailable, {} as written",
-            found.refused, found.unavailable, found.served
+            "  store: {cases} damaged files; {} refused at the start, {} partly unavailable, {} as written, {} without the last \
+             commit of a killed service",
+            found.refused, found.unavailable, found.served, found.last_lost
         ));
     }
     say("  no 5xx but 503, no crash, no hang");

@@ -307,6 +307,15 @@ pub(super) async fn alive(node: &mut Node, secret: &str, number: u64) -> anyhow:
     Ok(())
 }
 
+/// A decision that requests can speak of: 0-0.
+pub(super) async fn decide(node: &Node, secret: &str, account: &str) -> anyhow::Result<()> {
+    let asked = Asked::Decide { context: vec![0.5] };
+    let request = crate::clients::request(account, "first", &asked, secret);
+    let response = Client::new(node.address, PATIENCE).send(&request).await?;
+    ensure!(response.status == 200, "{} {}", response.status, response.text());
+    Ok(())
+}
+
 /// Sends bytes, says that no more come, and reads to the end; gives the statuses of all answers.
 async fn send(address: SocketAddr, bytes: &[u8]) -> anyhow::Result<Vec<u16>> {
     let mut stream = TcpStream::connect(address).await?;

@@ -156,6 +156,12 @@ pub(super) async fn entries(
             "expected 1 to {MOST_ENTRIES} as `most`, found {most}"
         )));
     }
+    // Numbers of 63 bits, as the description says and as a database has.
+    if i64::try_from(from).is_err() {
+        return Err(Refusal::invalid(format!(
+            "expected a number below 2^63 as `from`, found {from}"
+        )));
+    }
     let entries = service
         .wait(service.authority.entries(&account, period, from, most))
         .await?;

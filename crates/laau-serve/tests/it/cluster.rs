@@ -116,7 +116,7 @@ fn node(database: &Database, name: &str, lease: Duration) -> Node {
     let store = Gated(database.node(name, lease), gate.clone());
     // Leases are not renewed, so that a lease of no length can be taken over at any time.
     let options = AuthorityOptions {
-        tick: Duration::from_secs(3600),
+        tick: Duration::from_hours(1),
         ..AuthorityOptions::default()
     };
     let (authority, running) = Authority::start(Box::new(store), options).expect("the store answers");
@@ -153,7 +153,7 @@ fn decision(answer: &Answer) -> Decision {
     serde_json::from_str(&answer.body).expect("a decision")
 }
 
-const LONG: Duration = Duration::from_secs(3600);
+const LONG: Duration = Duration::from_hours(1);
 
 /// The budget of the account, which is no sum of few bits.
 const BUDGET: f64 = 250.3;

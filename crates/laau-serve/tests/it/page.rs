@@ -307,7 +307,7 @@ fn the_page_is_used_by_keyboard_alone() {
 }
 
 /// Text against what is behind it, and lines of charts against their card: the least contrast and where it is.
-const CONTRAST: &str = r##"(() => {
+const CONTRAST: &str = r#"(() => {
     const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
     const channels = (colour) => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1); return canvas.getImageData(0, 0, 1, 1).data; };
     const light = (colour) => { const [r, g, b] = [...channels(colour)].slice(0, 3).map((c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4)); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
@@ -325,7 +325,7 @@ const CONTRAST: &str = r##"(() => {
         if (node.matches("button, input, select")) note(lines, ratio(style.borderColor, behind(node.parentElement)), node);
     }
     return { texts, lines };
-})()"##;
+})()"#;
 
 #[test]
 fn light_and_dark_have_enough_contrast_and_the_switch_changes_them() {

@@ -179,7 +179,7 @@ pub(super) struct House {
 impl House {
     pub(super) fn new() -> Self {
         // Nothing happens by itself but where a test waits for it.
-        Self::ticking(Duration::from_secs(3600))
+        Self::ticking(Duration::from_hours(1))
     }
 
     pub(super) fn ticking(tick: Duration) -> Self {

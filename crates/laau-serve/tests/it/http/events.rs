@@ -152,20 +152,21 @@ fn a_reader_that_takes_nothing_is_dropped_and_holds_nobody_up() {
         options.http.write_time = Duration::from_millis(300);
     });
     // Steps with many values fill a socket soon.
-    let spec = r#"{"name":"shop","problem":{"name":"log-utility","actions":1000},"policy":{"name":"equal"},"budgets":[840000],"horizon":420}"#;
+    let spec = r#"{"name":"shop","problem":{"name":"log-utility","actions":1000},"policy":{"name":"equal"},"budgets":[400000],"horizon":200}"#;
     let made = node.post("/v1/accounts", None, spec);
     assert_eq!(made.status, 201, "{}", made.text());
-    let body = serde_json::json!({ "context": vec![0.5; 1000] }).to_string();
+    let context = (0..1000).map(|number| 0.1 + f64::from(number) / 1237.0);
+    let body = serde_json::json!({ "context": context.collect::<Vec<_>>() }).to_string();
     let idle = Reader::open(&node, None);
     let decide = |number: usize| {
         let answer = node.post("/v1/accounts/shop/decisions", Some(&number.to_string()), &body);
         assert_eq!(answer.status, 200, "{}", answer.text());
     };
     // Each is tens of kilobytes on the stream: more than sockets take.
-    (0..400).for_each(decide);
+    (0..100).for_each(decide);
     std::thread::sleep(Duration::from_millis(600));
     // A stream that was dropped is closed: what is in the socket can be read, then it ends.
     let mut idle = idle;
     assert!(!idle.until("nothing like this"));
-    decide(400);
+    decide(100);
 }

@@ -197,6 +197,7 @@ fn queries_and_periods_outside_their_ranges_are_refused() {
         "from=x",
         "form=1",
         "most=1e3",
+        "from=9223372036854775808",
         "from=18446744073709551616",
     ] {
         check(

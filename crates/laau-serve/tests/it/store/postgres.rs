@@ -10,7 +10,7 @@ use super::sample::{append, batch, entry, numbers, record, write};
 use super::server::Server;
 
 /// Longer than any test.
-const LONG: Duration = Duration::from_secs(3600);
+const LONG: Duration = Duration::from_hours(1);
 
 /// A database in the server that the tests share.
 pub(crate) struct Database {
