@@ -49,20 +49,20 @@ fn fill(store: &mut Embedded) {
     }
 }
 
-fn content(store: &mut dyn Store) -> Result<String, StoreError> {
-    let mut all = format!(
+fn content(store: &mut dyn Store) -> Result<Vec<String>, StoreError> {
+    let mut all = vec![format!(
         "{:?} {:?} {:?}",
         store.accounts()?,
         store.keys()?,
         store.file("d")?
-    );
+    )];
     for account in ["a", "b"] {
-        all += &format!("{:?}", store.account(account)?);
+        all.push(format!("{:?}", store.account(account)?));
         for period in 0..3 {
-            all += &format!("{:?}", store.entries(account, period, 0, usize::MAX)?);
+            all.push(format!("{:?}", store.entries(account, period, 0, usize::MAX)?));
             for number in 0..31 {
                 let key = format!("{period}k{number}");
-                all += &format!("{:?}", store.by_key(account, period..=period, &key)?);
+                all.push(format!("{:?}", store.by_key(account, period..=period, &key)?));
             }
         }
     }
@@ -181,7 +181,7 @@ fn an_empty_file_becomes_a_store() {
 }
 
 /// A file with a fault is refused, each time, or holds what it held before; it never panics.
-fn check_damage(folder: &Folder, bytes: &[u8], whole: &str, what: &str) -> bool {
+fn check_damage(folder: &Folder, bytes: &[u8], whole: &[String], what: &str) -> bool {
     let read = |outcome: Result<Embedded, StoreError>| outcome.and_then(|mut store| content(&mut store));
     let first = read(folder.with(bytes));
     let second = read(Embedded::open(folder.path()));

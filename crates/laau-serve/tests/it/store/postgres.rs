@@ -59,7 +59,7 @@ fn fenced(outcome: Result<(), StoreError>) -> bool {
     matches!(outcome, Err(StoreError::Fenced { account }) if account == "x")
 }
 
-fn is_away<T>(outcome: Result<T, StoreError>) -> bool {
+fn is_away<T>(outcome: &Result<T, StoreError>) -> bool {
     matches!(outcome, Err(StoreError::Unavailable { .. }))
 }
 
@@ -358,6 +358,6 @@ fn a_server_that_is_not_there_is_said_to_be_away() {
         "postgres://nobody@127.0.0.1:1/none",
         "postgres://nobody@%2Fnowhere/none",
     ] {
-        assert!(is_away(Postgres::connect(url, "a", "", LONG)));
+        assert!(is_away(&Postgres::connect(url, "a", "", LONG)));
     }
 }

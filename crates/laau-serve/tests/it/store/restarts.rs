@@ -17,7 +17,7 @@ fn server(test: &str) -> Option<Server> {
     server
 }
 
-fn away<T: std::fmt::Debug>(outcome: Result<T, StoreError>) {
+fn away<T: std::fmt::Debug>(outcome: &Result<T, StoreError>) {
     assert!(
         matches!(outcome, Err(StoreError::Unavailable { .. })),
         "{outcome:?}"
@@ -48,16 +48,16 @@ fn every_call_says_that_the_server_is_away_and_works_when_it_is_back() {
     let next = batch(&mut node, &["x"], vec![append("x", entry(0, 1, "k1"))]);
     server.stop();
     for _ in 0..2 {
-        away(node.accounts());
-        away(node.account("x"));
-        away(node.file("d"));
-        away(node.entries("x", 0, 0, 1));
-        away(node.by_key("x", 0..=0, "k0"));
-        away(node.keys());
-        away(node.claim("y"));
-        away(node.renew());
-        away(node.release());
-        away(node.commit(&next));
+        away(&node.accounts());
+        away(&node.account("x"));
+        away(&node.file("d"));
+        away(&node.entries("x", 0, 0, 1));
+        away(&node.by_key("x", 0..=0, "k0"));
+        away(&node.keys());
+        away(&node.claim("y"));
+        away(&node.renew());
+        away(&node.release());
+        away(&node.commit(&next));
     }
     server.start();
     assert!(patiently(|| node.renew()).is_empty());
