@@ -76,29 +76,38 @@ pub(super) async fn run(
     let sound: Vec<Vec<u8>> = files.iter().map(std::fs::read).collect::<Result<_, _>>()?;
     std::os::unix::fs::symlink("/etc/passwd", policies.join("link"))?;
     std::fs::create_dir(policies.join("folder"))?;
+    let mut decisions = Vec::new();
     for (number, path) in files.iter().enumerate() {
         let name = path
             .file_name()
             .map(|name| name.to_string_lossy().into_owned())
             .unwrap_or_default();
-        let status = account(&mut client, secret, &format!("sound-{number}"), &name).await?;
+        let (status, decision) = account(&mut client, secret, &format!("sound-{number}"), &name).await?;
         ensure!(status == 200, "a sound file is refused: {name}: {status}");
+        decisions.push(decision);
     }
     for (number, name) in NAMES.iter().enumerate() {
-        let status = account(&mut client, secret, &format!("named-{number}"), name).await?;
+        let (status, _) = account(&mut client, secret, &format!("named-{number}"), name).await?;
         ensure!(
             (400..500).contains(&status),
             "a file named {name:?} is answered {status}"
         );
     }
     for number in 0..cases {
-        let mut bytes = sound[random.random_range(0..sound.len())].clone();
+        let file = random.random_range(0..sound.len());
+        let mut bytes = sound[file].clone();
         mutate(&mut bytes, &mut random);
         let name = format!("case-{number}");
         std::fs::write(policies.join(&name), &bytes)?;
-        let status = account(&mut client, secret, &name, &name)
+        let (status, decision) = account(&mut client, secret, &name, &name)
             .await
             .with_context(|| format!("case {number}"))?;
+        // A mutation may hit what does not matter: then the decision is that of the sound file.
+        let same = status != 200 || decision == decisions[file];
+        ensure!(
+            same,
+            "case {number}: a damaged file decides otherwise: {decision}"
+        );
         *statuses.entry(status).or_default() += 1;
         std::fs::remove_file(policies.join(&name))?;
         if number % 100 == 99 {
@@ -109,8 +118,8 @@ pub(super) async fn run(
     Ok(statuses)
 }
 
-/// Makes an account of a file and decides; gives the last status.
-async fn account(client: &mut Client, secret: &str, name: &str, file: &str) -> anyhow::Result<u16> {
+/// Makes an account of a file and decides; gives the last answer.
+async fn account(client: &mut Client, secret: &str, name: &str, file: &str) -> anyhow::Result<(u16, String)> {
     let spec = json!({"name": name, "policy": {"file": file}, "budgets": [100.0], "horizon": 8,
                       "problem": {"name": "weighted-fairness"}});
     let mut response = client
@@ -125,5 +134,5 @@ async fn account(client: &mut Client, secret: &str, name: &str, file: &str) -> a
     if response.status >= 500 && response.status != 503 {
         bail!("{} {}", response.status, response.text());
     }
-    Ok(response.status)
+    Ok((response.status, response.text()))
 }

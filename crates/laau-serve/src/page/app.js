@@ -4,8 +4,11 @@ import * as api from "./api.js";
 import { relist, soon, unsearched } from "./draw.js";
 import { count, vector } from "./format.js";
 import { findHolds } from "./history.js";
-import { choose, poll } from "./session.js";
+import { choose, poll, resume, suspend } from "./session.js";
 import { $, failed, link, say, state } from "./state.js";
+
+/** A look at another tab is no reason to start anew. */
+const HIDDEN_MS = 30_000;
 
 $("accounts").addEventListener("click", (event) => {
   const item = event.target.closest("li");
@@ -133,7 +136,18 @@ addEventListener("hashchange", () => {
   const name = decodeURIComponent(location.hash.slice(1));
   if (state.accounts.has(name)) choose(name);
 });
-document.addEventListener("visibilitychange", () => !document.hidden && (poll(), soon()));
+addEventListener("pagehide", suspend);
+addEventListener("pageshow", (event) => event.persisted && resume());
+let hidden;
+document.addEventListener("visibilitychange", () => {
+  clearTimeout(hidden);
+  if (document.hidden) {
+    hidden = setTimeout(suspend, HIDDEN_MS);
+  } else {
+    resume();
+    soon();
+  }
+});
 // Ages and what is left of a period by the clock go on without events.
 setInterval(() => state.chosen && soon(), 1000);
 poll();

@@ -25,6 +25,7 @@ export async function poll() {
     }
   }
   clearTimeout(poll.timer);
+  if (state.suspended) return;
   // A list of many accounts is work for the service: it does little else but what it is asked.
   poll.timer = setTimeout(poll, Math.min(60_000, Math.max(POLL_MS, 20 * (performance.now() - since))));
 }
@@ -33,7 +34,7 @@ function pick() {
   if (state.accounts.size === 0) {
     choose(undefined);
     const body = `{"name":"first","problem":{"name":"weighted-fairness"},"policy":{"name":"equal"},"budgets":[100],"horizon":20}`;
-    nothing("No accounts yet", "An account is a budget with a policy. This makes one; it needs an admin key:", view.curl("/v1/accounts", { body }));
+    nothing("No accounts yet", `An account is a budget with a policy. This makes one${api.key.get() ? ", with an admin key" : ""}:`, view.curl("/v1/accounts", { body }));
     return;
   }
   const wanted = decodeURIComponent(location.hash.slice(1));
@@ -50,6 +51,14 @@ export function choose(name) {
   $("search-holds").disabled = false;
   if (name === undefined) return;
   history.replaceState(null, "", `#${encodeURIComponent(name)}`);
+  listen();
+  relist();
+}
+
+/** Follows the chosen account; what was missed meanwhile is read when the stream is open. */
+function listen() {
+  const name = state.chosen;
+  state.stop = new AbortController();
   const { signal } = state.stop;
   link("connecting");
   const on = {
@@ -61,7 +70,24 @@ export function choose(name) {
     },
   };
   api.follow(api.path("accounts", name, "events"), on, signal);
-  relist();
+}
+
+/**
+ * Ends the stream of a page that nobody sees. A browser keeps pages that were left, and gives all of a service's pages
+ * together six connections: streams of pages in the dark would leave none for the one that is looked at.
+ */
+export function suspend() {
+  clearTimeout(poll.timer);
+  state.stop.abort();
+  state.suspended = true;
+}
+
+export function resume() {
+  if (state.suspended) {
+    state.suspended = false;
+    if (state.chosen !== undefined) listen();
+  }
+  poll();
 }
 
 /** Reads what is not known yet; what the stream brings meanwhile is taken in afterwards. */

@@ -17,6 +17,8 @@ export const state = {
   loading: false,
   stop: new AbortController(),
   link: "connecting",
+  /** Whether the page is out of sight and listens to nothing. */
+  suspended: false,
   /** Why the service does not show the chosen account. */
   refused: undefined,
 };

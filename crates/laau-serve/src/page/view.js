@@ -1,6 +1,6 @@
 // What is shown of an account: figures, tables, and what to do where there is nothing to show.
 
-import { key } from "./api.js";
+import * as api from "./api.js";
 import { element } from "./dom.js";
 import { count, duration, number, percent, policy, time, vector } from "./format.js";
 
@@ -26,10 +26,10 @@ export function left(account) {
   return Math.min(...shares);
 }
 
-/** A line for a shell. A page that works without a key is served where none is asked for. */
-export function curl(address, { method = "POST", body, keyed = false, auth = key.get() !== "" } = {}) {
-  const lines = [`curl -X ${method} ${location.origin}${address}`];
-  if (auth) lines.push(`-H "Authorization: Bearer $LAAU_KEY"`);
+/** A line for the shell; with a key only if this page needs one: a service without keys takes none. */
+export function curl(address, { body, keyed = false } = {}) {
+  const lines = [`curl -X POST ${location.origin}${address}`];
+  if (api.key.get()) lines.push(`-H "Authorization: Bearer $LAAU_KEY"`);
   if (keyed) lines.push(`-H "Idempotency-Key: my-request-1"`);
   if (body) lines.push("-H 'Content-Type: application/json'", `-d '${body}'`);
   return element("pre", { tabindex: "0" }, lines.join(" \\\n  "));

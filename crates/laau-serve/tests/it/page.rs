@@ -212,6 +212,33 @@ fn a_service_that_was_away_is_found_again_with_all_that_happened() {
 }
 
 #[test]
+fn pages_that_were_left_keep_no_connection_from_the_one_that_is_seen() {
+    let Some(mut tab) = tab(
+        "pages_that_were_left_keep_no_connection_from_the_one_that_is_seen",
+        WIDE,
+    ) else {
+        return;
+    };
+    let place = Place::open();
+    place.account("shop");
+    place.decide("shop", "one");
+    // A browser has six connections for one service, and keeps pages that were left for the way back.
+    for visit in 0..9 {
+        tab.go(&format!("{}/?{visit}", place.origin())).unwrap();
+        tab.wait(LIVE).unwrap();
+        tab.wait("document.querySelectorAll('#decisions tbody tr').length === 1")
+            .unwrap();
+    }
+    // The way back: such a page goes on where it was.
+    tab.evaluate("history.back()").unwrap();
+    tab.wait("location.search === '?7'").unwrap();
+    place.decide("shop", "two");
+    tab.wait("document.querySelectorAll('#decisions tbody tr').length === 2")
+        .unwrap();
+    tab.wait(LIVE).unwrap();
+}
+
+#[test]
 fn the_page_is_used_by_keyboard_alone() {
     let Some(mut tab) = tab("the_page_is_used_by_keyboard_alone", WIDE) else {
         return;
