@@ -154,6 +154,8 @@ mod tests {
         ] {
             let twice: Vec<String> = libraries(&as_the_tests_do(binary, serving))
                 .difference(&tests)
+                // Our own command line, with the service or without it, takes seconds.
+                .filter(|library| !library.contains("/crates/laau-cli#"))
                 .cloned()
                 .collect();
             assert!(twice.is_empty(), "{binary}: {twice:#?}");
