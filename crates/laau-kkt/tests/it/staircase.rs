@@ -121,9 +121,9 @@ fn gap(problem: &dyn SmoothProblem, query: Query<'_>, solution: SolutionRef<'_>)
                 break;
             }
             if allows(middle) {
-                low = middle
+                low = middle;
             } else {
-                most = middle
+                most = middle;
             }
         }
         gap += (slope * (x - lower)).max(-slope * (most.max(x) - x));
