@@ -16,18 +16,14 @@ pub fn cargo() -> Command {
 ///
 /// Whoever runs the tests after it, or it after the tests, compiles no dependency twice.
 ///
-/// Without the default features: the service is compiled by those who serve.
-fn as_the_tests_do(binary: &str) -> [&str; 8] {
-    [
-        "build",
-        "--workspace",
-        "--no-default-features",
-        "--bin",
-        binary,
-        "--features",
-        "laau/conformance",
-        "--locked",
-    ]
+/// Without the default features, unless it is to serve: the service is compiled by those who serve.
+fn as_the_tests_do(binary: &str, serving: bool) -> Vec<&str> {
+    let mut arguments = vec!["build", "--workspace", "--bin", binary, "--locked"];
+    if !serving {
+        arguments.push("--no-default-features");
+    }
+    arguments.extend(["--features", "laau/conformance"]);
+    arguments
 }
 
 /// Builds a binary of the workspace with the profile that tests use, in which our own crates are optimised.
@@ -35,15 +31,44 @@ fn as_the_tests_do(binary: &str) -> [&str; 8] {
 /// # Errors
 /// Cargo cannot be run, or the build fails.
 pub fn build(binary: &str, root: &Path) -> anyhow::Result<PathBuf> {
+    build_by(&as_the_tests_do(binary, false), "debug", binary, root)
+}
+
+/// Builds a binary of the workspace as [`build`] does, with its service.
+///
+/// # Errors
+/// Cargo cannot be run, or the build fails.
+pub fn build_serving(binary: &str, root: &Path) -> anyhow::Result<PathBuf> {
+    build_by(&as_the_tests_do(binary, true), "debug", binary, root)
+}
+
+/// Builds a binary of a package as a user does, with the release profile.
+///
+/// # Errors
+/// Cargo cannot be run, or the build fails.
+pub fn build_release(package: &str, binary: &str, root: &Path) -> anyhow::Result<PathBuf> {
+    let arguments = [
+        "build",
+        "--release",
+        "--package",
+        package,
+        "--bin",
+        binary,
+        "--locked",
+    ];
+    build_by(&arguments, "release", binary, root)
+}
+
+fn build_by(arguments: &[&str], profile: &str, binary: &str, root: &Path) -> anyhow::Result<PathBuf> {
     let status = cargo()
-        .args(as_the_tests_do(binary))
+        .args(arguments)
         .current_dir(root)
         .status()
         .context("cannot run cargo")?;
     ensure!(status.success(), "the build failed");
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     Ok(target
-        .join("debug")
+        .join(profile)
         .join(format!("{binary}{}", std::env::consts::EXE_SUFFIX)))
 }
 
@@ -121,9 +146,16 @@ mod tests {
     fn the_tests_compile_no_library_of_the_binary_again() {
         let tests = libraries(&["test", "--workspace", "--locked"]);
         assert!(tests.iter().any(|library| library.contains("polars-core@")));
-        for binary in ["laau", "laau-audit"] {
-            let twice: Vec<String> = libraries(&as_the_tests_do(binary))
+        for (binary, serving) in [
+            ("laau", false),
+            ("laau", true),
+            ("laau-audit", false),
+            ("laau-siege", false),
+        ] {
+            let twice: Vec<String> = libraries(&as_the_tests_do(binary, serving))
                 .difference(&tests)
+                // Our own command line, with the service or without it, takes seconds.
+                .filter(|library| !library.contains("/crates/laau-cli#"))
                 .cloned()
                 .collect();
             assert!(twice.is_empty(), "{binary}: {twice:#?}");

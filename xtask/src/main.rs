@@ -9,8 +9,10 @@ mod audit;
 mod figures;
 mod lines;
 mod newcomer;
+mod picture;
 mod python;
 mod reproduce;
+mod serve;
 mod tidy;
 
 use std::path::PathBuf;
@@ -78,6 +80,14 @@ enum Command {
     ///
     /// Examples: cargo xtask python; cargo xtask python --full; cargo xtask python --check
     Python(python::PythonArgs),
+    /// Draws the page of `laau serve --demo` for its document; needs Chromium.
+    ///
+    /// Example: cargo xtask picture
+    Picture,
+    /// Attacks and measures the real `laau serve` from outside: crashes, a naive rival, authority, fuzzing, load.
+    ///
+    /// Examples: cargo xtask serve crash --kills 200; cargo xtask serve crash --kills 50 --store postgres; cargo xtask serve load
+    Serve(serve::ServeArgs),
     /// Draws every figure again from the tables of a reproduction, without running anything.
     ///
     /// Example: cargo xtask figures
@@ -100,6 +110,8 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => bench::run(&arguments, &workspace_root()),
         Command::Dashboard(arguments) => page::run(&arguments, &workspace_root()),
         Command::Python(arguments) => python::run(&arguments, &workspace_root()),
+        Command::Picture => picture::run(&workspace_root()),
+        Command::Serve(arguments) => serve::run(&arguments, &workspace_root()),
         Command::Figures { folder } => figures::run(&folder),
     };
     match result {

@@ -9,6 +9,8 @@ use crate::decide::DecideArgs;
 use crate::evaluate::EvaluateArgs;
 use crate::experiment::ExperimentArgs;
 use crate::learn::LearnArgs;
+#[cfg(feature = "serve")]
+use crate::serve::ServeArgs;
 use crate::train::TrainArgs;
 
 /// The version, and the commit if it is known: the build script says.
@@ -44,6 +46,9 @@ pub(crate) enum Command {
     Evaluate(EvaluateArgs),
     /// Decides an episode step by step: contexts on standard input, actions on standard output
     Decide(DecideArgs),
+    /// Serves budgets to many programs over HTTP: durable, exact decisions
+    #[cfg(feature = "serve")]
+    Serve(Box<ServeArgs>),
     /// Runs one experiment of the paper and writes its tables
     Experiment(ExperimentArgs),
     /// Prints the configuration

@@ -16,6 +16,8 @@ pub mod options;
 mod output;
 mod progress;
 mod report;
+#[cfg(feature = "serve")]
+mod serve;
 mod sets;
 mod train;
 mod usage;
@@ -53,6 +55,8 @@ fn execute(command: &Command) -> Result<(), Failure> {
         Command::Evaluate(arguments) => evaluate::run(arguments),
         Command::Decide(arguments) => decide::run(arguments),
         Command::Experiment(arguments) => experiment::run(arguments),
+        #[cfg(feature = "serve")]
+        Command::Serve(arguments) => serve::run(arguments),
         Command::Config { .. } => output::print(config::default_text()?),
         Command::Completions { shell } => {
             let mut script = Vec::new();

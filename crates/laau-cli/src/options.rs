@@ -156,7 +156,7 @@ pub fn problem(keys: &Keys) -> Result<ProblemSpec, Refused> {
 /// # Errors
 /// For a problem of another program.
 pub fn problem_of_model(spec: &ModelSpec) -> Result<ProblemSpec, Refused> {
-    Ok(ProblemSection::of_model(spec)?)
+    Ok(ProblemSpec::of_model(spec).map_err(Failure::from)?)
 }
 
 /// The keys of `[model]` and `[training]`.

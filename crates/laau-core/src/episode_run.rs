@@ -331,6 +331,11 @@ impl<'r, 'a> Step<'r, 'a> {
         }
     }
 
+    /// The lower corner of the box.
+    pub(crate) fn lower(&self) -> &'a [f64] {
+        self.run.problem.lower()
+    }
+
     /// Pays an action, all or nothing, and gives its usage.
     ///
     /// # Errors

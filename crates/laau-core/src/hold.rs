@@ -6,6 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, expect_length};
+use crate::exact::{Exact, Product};
 
 /// The name of a hold in its [`crate::Ledger`]: 0 for the first, then one more for each.
 ///
@@ -63,6 +64,8 @@ impl fmt::Display for HoldId {
 pub(crate) struct Holds {
     open: BTreeMap<HoldId, Box<[f64]>>,
     next: u64,
+    /// What they have of each budget, exactly: it can be told without a look at each.
+    sums: Vec<Exact>,
 }
 
 impl Holds {
@@ -71,7 +74,21 @@ impl Holds {
         let hold = HoldId(self.next);
         self.next += 1;
         self.open.insert(hold, usage.into());
+        self.sums.resize_with(usage.len(), || Exact::new(0.0));
+        for (sum, &held) in self.sums.iter_mut().zip(usage) {
+            sum.add(Product::new(held, 1));
+        }
         hold
+    }
+
+    /// The number of open holds.
+    pub(crate) fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    /// What the open holds have of each budget.
+    pub(crate) fn sums(&self) -> &[Exact] {
+        &self.sums
     }
 
     /// What an open hold has of each budget.
@@ -84,7 +101,11 @@ impl Holds {
 
     /// Closes a hold and gives what it had of each budget.
     pub(crate) fn close(&mut self, hold: HoldId) -> Result<Box<[f64]>, Error> {
-        self.open.remove(&hold).ok_or_else(|| self.missing(hold))
+        let held = self.open.remove(&hold).ok_or_else(|| self.missing(hold))?;
+        for (sum, &held) in self.sums.iter_mut().zip(&held) {
+            sum.subtract(Product::new(held, 1));
+        }
+        Ok(held)
     }
 
     /// The open holds in the order in which they were made.

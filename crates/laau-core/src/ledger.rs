@@ -221,6 +221,70 @@ impl Ledger {
         self.holds.iter().flat_map(|holds| holds.iter())
     }
 
+    /// The number of open holds.
+    ///
+    /// ```
+    /// use laau_core::Ledger;
+    ///
+    /// let mut ledger = Ledger::new(&[10.0])?;
+    /// let hold = ledger.hold(&[8.0])?;
+    /// assert_eq!(ledger.open_holds(), 1);
+    /// ledger.release(hold)?;
+    /// assert_eq!(ledger.open_holds(), 0);
+    /// # Ok::<(), laau_core::Error>(())
+    /// ```
+    #[must_use]
+    pub fn open_holds(&self) -> usize {
+        self.holds.as_ref().map_or(0, |holds| holds.len())
+    }
+
+    /// What all open holds have of each budget: the exact sum, rounded down.
+    ///
+    /// ```
+    /// use laau_core::Ledger;
+    ///
+    /// let mut ledger = Ledger::new(&[10.0])?;
+    /// let first = ledger.hold(&[2.0])?;
+    /// ledger.hold(&[3.0])?;
+    /// assert_eq!(ledger.held_in_all(), [5.0]);
+    /// ledger.settle(first, &[1.0])?;
+    /// assert_eq!(ledger.held_in_all(), [3.0]);
+    /// # Ok::<(), laau_core::Error>(())
+    /// ```
+    #[must_use]
+    pub fn held_in_all(&self) -> Vec<f64> {
+        match &self.holds {
+            Some(holds) => holds.sums().iter().map(Exact::floor).collect(),
+            None => vec![0.0; self.remaining.len()],
+        }
+    }
+
+    /// The budgets of an episode that follows this one: so many times `budgets` and what remains here, added exactly and
+    /// rounded down, at most the greatest float.
+    ///
+    /// No carrying over, however often repeated, makes more of a budget than there is.
+    ///
+    /// ```
+    /// use laau_core::Ledger;
+    ///
+    /// let mut ledger = Ledger::new(&[1.0])?;
+    /// ledger.spend(&[0.75])?;
+    /// assert_eq!(ledger.carried_over(&[1.0], 1), [1.25]);
+    /// assert_eq!(ledger.carried_over(&[1.0], 3), [3.25]); // two episodes in between were not played
+    /// ledger.spend(&[1e-30])?;
+    /// assert_eq!(ledger.carried_over(&[1.0], 1), [1.25_f64.next_down()]);
+    /// # Ok::<(), laau_core::Error>(())
+    /// ```
+    #[must_use]
+    pub fn carried_over(&self, budgets: &[f64], times: usize) -> Vec<f64> {
+        let sum = |(account, budget): (&Exact, &f64)| {
+            let mut sum = account.clone();
+            sum.add(Product::new(*budget, times));
+            sum.floor().min(f64::MAX)
+        };
+        self.accounts.iter().zip(budgets).map(sum).collect()
+    }
+
     fn round_down(&mut self) {
         for (remaining, account) in self.remaining.iter_mut().zip(&self.accounts) {
             *remaining = account.floor();

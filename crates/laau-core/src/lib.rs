@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod advised;
 mod autodiff;
 mod backward;
 mod closed_form;
@@ -34,6 +35,7 @@ pub mod tables;
 mod task;
 mod unrolled;
 
+pub use advised::Fallback;
 pub use autodiff::{AutoDiff, DualNum, Number, ProblemFunctions};
 pub use backward::{EpisodeGradient, episode_gradient, guarded_episode_gradient};
 pub use closed_form::{ClosedForm, LimitedStep, LinearSteps, Regularity};

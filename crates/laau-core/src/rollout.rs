@@ -5,6 +5,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use crate::advised::Fallback;
 use crate::episode::{Episode, Episodes};
 use crate::episode_run::EpisodeRun;
 use crate::error::Error;
@@ -86,22 +87,17 @@ pub fn rollout(problem: &dyn Problem, policy: &dyn Policy, episode: &Episode<'_>
     let mut action = vec![0.0; d];
     for step in 0..horizon {
         let context = episode.context(step);
-        action.copy_from_slice(problem.lower());
         let revealed = run.reveal(context).map_err(|error| error.at_step(step))?;
-        if let Err(error) = agent.decide(&revealed.observation(), &mut action) {
-            result.failures += 1;
-            result.first_failure.get_or_insert(error);
-            action.copy_from_slice(problem.lower());
-        }
-        let usage = match revealed.pay(&action) {
-            Ok(usage) => usage,
-            Err(refused) => {
-                result.violations += 1;
-                action.copy_from_slice(problem.lower());
-                let paid = refused.step.pay(&action);
-                paid.map_err(|refused| refused.error.at_step(step))?
+        let decided = revealed.pay_by(&mut *agent, &mut action);
+        let (usage, fallback) = decided.map_err(|error| error.at_step(step))?;
+        match fallback {
+            None => {}
+            Some(Fallback::Refused(_)) => result.violations += 1,
+            Some(Fallback::Failed(error)) => {
+                result.failures += 1;
+                result.first_failure.get_or_insert(error);
             }
-        };
+        }
         result.actions.extend_from_slice(&action);
         result.usages.extend_from_slice(usage);
         result.costs.push(problem.cost(&action, context));

@@ -154,9 +154,32 @@ impl Workspace {
                 reason: Inexact::WeaklyActive,
             },
             // Short of the tolerance it is the derivative of a point nearby.
-            (None, false) if !solution.status.is_solved() => not_solved,
+            (None, false) if !solution.status.is_solved() || self.is_on_steps(problem, query, solution) => {
+                not_solved
+            }
             (None, false) => Exactness::Exact,
         }
+    }
+
+    /// Whether all that an active budget of curved usage pays for above the lower corner is a few roundings of it. Usage, as it is
+    /// computed, is a staircase there, and where on a step the action stands is not what the derivative is of.
+    fn is_on_steps(&self, problem: &dyn SmoothProblem, query: Query<'_>, solution: SolutionRef<'_>) -> bool {
+        let Self {
+            options,
+            evaluations,
+            polish,
+            ..
+        } = self;
+        if evaluations.structure.affine_usage {
+            return false;
+        }
+        polish.set.budgets.iter().any(|&m| {
+            let jacobian = &evaluations.jacobian[m * evaluations.d..][..evaluations.d];
+            let rises = jacobian.iter().zip(solution.action.iter().zip(problem.lower()));
+            let risen: f64 = rises.map(|(j, (x, lower))| j.abs() * (x - lower)).sum();
+            let size = query.available[m].abs() + evaluations.usage[m].abs();
+            risen <= options.active_tolerance * size
+        })
     }
 
     /// Finds the solution of the barrier problem, and factorises the KKT system there.

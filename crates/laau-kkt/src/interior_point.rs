@@ -29,6 +29,10 @@ use crate::workspace::Workspace;
 /// of the priced cost: the products of slacks and duals, and `r²/H` of a free action. Primal and dual feasibility hold
 /// exactly.
 ///
+/// A budget that ends a few roundings above the lower corner leaves usage a staircase, on which no float meets the first figure. As a
+/// last resort the second alone decides: by weak duality it bounds the distance from the optimum, with each action's way up cut where
+/// it alone uses up a budget. Where usage is curved, the gradient there is flagged.
+///
 /// **Without an interior**, when `b` is what the lower corner uses, the actions that use this budget are pinned to their
 /// lower bounds and the rest is solved. Pinned actions are exempt from the residual: where usage starts flat (as `x²` from
 /// `0`) they have no multipliers.

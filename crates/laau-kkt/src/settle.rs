@@ -182,7 +182,7 @@ impl Workspace {
         }
     }
 
-    /// Writes the duals of the box and returns the residual.
+    /// Writes the duals of the box and returns the residual; [`Workspace::gap`] is then what the solution could still gain.
     pub(crate) fn finish(
         &mut self,
         problem: &dyn SmoothProblem,
@@ -192,7 +192,7 @@ impl Workspace {
         let (lower, upper) = (problem.lower(), problem.upper());
         let (polish, gains, relative) = (&self.polish, &mut self.scratch, &mut self.p);
         // What the solution could still gain, action by action, and the size of the terms of the priced cost.
-        let (mut gain, mut worth) = (0.0, 0.0);
+        let (mut gain, mut reachable, mut worth) = (0.0, 0.0, 0.0);
         gains.fill(0.0);
         for i in 0..self.evaluations.d {
             let (x, r, scale) = (polish.x[i], polish.stationarity[i], polish.scale[i]);
@@ -224,6 +224,13 @@ impl Workspace {
                 distance
             };
             gain += gains[i];
+            // By convexity no payable action is farther up than where one alone uses up a budget.
+            let way = if r < 0.0 {
+                room.min((lower[i] + self.barrier.most[i] - x).max(0.0))
+            } else {
+                room
+            };
+            reachable += gains[i].min(r.abs() * way);
             relative[i] = r.abs() / (scale + curvature * size);
             if distance < relative[i] * scale * size {
                 relative[i] = distance / (scale * size);
@@ -234,9 +241,12 @@ impl Workspace {
             solution.duals[m] = dual;
             if dual > 0.0 && self.barrier.live[m] {
                 let rounding = 8.0 * f64::EPSILON * (remaining.abs() + used.abs());
-                gain += dual * (remaining - used - rounding).max(0.0);
+                let unused = dual * (remaining - used - rounding).max(0.0);
+                gain += unused;
+                reachable += unused;
             }
         }
+        self.gap = if reachable > 0.0 { reachable / worth } else { 0.0 };
         let mut residual = if gain > 0.0 { gain / worth } else { 0.0 };
         for i in 0..self.evaluations.d {
             // A gradient that vanishes with the action stays as large as its terms down to the last digit. A NaN counts.

@@ -26,6 +26,8 @@ pub(crate) struct Workspace {
     pub(crate) model: Model,
     /// The best solution so far of a query that is hard to solve.
     best: Polish,
+    /// What the point that was last finished could still gain within reach, relative to the terms of the priced cost.
+    pub(crate) gap: f64,
     pub(crate) system: System,
     pub(crate) slack: Vec<f64>,
     /// Used-up budgets whose usage falls in some action.
@@ -55,6 +57,7 @@ impl Workspace {
             polish: Polish::new(d, m),
             model: Model::new(d, m, diagonal),
             best: Polish::new(d, m),
+            gap: 0.0,
             system: System::new(d, m, diagonal),
             slack: vec![0.0; m],
             falling: vec![false; m],
@@ -133,7 +136,7 @@ impl Workspace {
             .begin(problem, &mut self.evaluations, query, &self.slack);
         let mut until = self.options.polish_at;
         let mut polishing = 0;
-        let mut best = f64::INFINITY;
+        let mut best = (f64::INFINITY, f64::INFINITY);
         loop {
             let limit = match until {
                 0.0 => 0,
@@ -164,8 +167,16 @@ impl Workspace {
                 if residual <= self.options.tolerance {
                     return Status::Solved { iterations, residual };
                 }
-                if residual < best || best == f64::INFINITY {
-                    best = residual;
+                let reached = (self.gap, residual);
+                let better = match (
+                    self.gap <= self.options.tolerance,
+                    best.0 <= self.options.tolerance,
+                ) {
+                    (true, true) | (false, false) => residual < best.1,
+                    (sufficient, _) => sufficient,
+                };
+                if better || best.1 == f64::INFINITY {
+                    best = reached;
                     self.best.copy_from(&self.polish);
                 }
             }
@@ -183,7 +194,15 @@ impl Workspace {
                     .evaluate_hessian(problem, query, &self.polish.x, &self.polish.dual);
                 self.polish.update_stationarity(&self.evaluations, query);
                 let residual = self.finish(problem, query, solution);
-                return Status::NotConverged { iterations, residual };
+                // Rounding of a budget can keep an action from an optimum of its own that is worth nothing beside that rounding.
+                return if self.gap <= self.options.tolerance {
+                    Status::Solved {
+                        iterations,
+                        residual: self.gap,
+                    }
+                } else {
+                    Status::NotConverged { iterations, residual }
+                };
             }
             self.evaluations.evaluate(problem, query, &self.barrier.x);
             // Steps that converge fast may be past the next stages already.

@@ -5,9 +5,11 @@ use std::str::FromStr;
 
 use laau::core::HoldId;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// The name of a decision: the number of its period and that of its hold, `3-17`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub struct DecisionId {
     /// The period, from 0.
     pub period: u64,
@@ -18,6 +20,20 @@ pub struct DecisionId {
 impl fmt::Display for DecisionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.period, self.hold)
+    }
+}
+
+impl From<DecisionId> for String {
+    fn from(decision: DecisionId) -> Self {
+        decision.to_string()
+    }
+}
+
+impl TryFrom<String> for DecisionId {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
     }
 }
 
@@ -43,7 +59,7 @@ impl FromStr for DecisionId {
 /// What happened to an account in a period.
 ///
 /// A period is rebuilt by its events in their order: the same policy decides the same actions once more, to the last bit.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "event", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Event {
     /// The period began.
@@ -77,6 +93,7 @@ pub enum Event {
     /// A hold was settled by the usage that really happened.
     Settled {
         /// The hold.
+        #[schema(value_type = u64)]
         hold: HoldId,
         /// The usage.
         usage: Vec<f64>,
@@ -84,6 +101,7 @@ pub enum Event {
     /// A hold was released by an operator.
     Released {
         /// The hold.
+        #[schema(value_type = u64)]
         hold: HoldId,
     },
     /// Steps passed unused.
@@ -94,7 +112,7 @@ pub enum Event {
 }
 
 /// One line of the log of an account, with the answer that its request got.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
     /// The period it belongs to.
@@ -109,7 +127,7 @@ pub struct Entry {
 }
 
 /// A request with its key and the answer that every repetition of it gets.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KeyedRequest {
     /// The idempotency key.
@@ -123,7 +141,7 @@ pub struct KeyedRequest {
 }
 
 /// What an API key allows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
     /// To look.
@@ -135,7 +153,7 @@ pub enum Scope {
 }
 
 /// An API key as it is stored: never the secret itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ApiKey {
     /// Its public name, the first part of the secret.

@@ -86,6 +86,14 @@ pub enum Error {
     /// The service ends.
     #[error("the service is shutting down")]
     ShuttingDown,
+    /// An account whose log does not give its state again: it is not served, lest something be decided twice.
+    #[error("account `{account}` is not served: {reason}")]
+    Unplayable {
+        /// The account.
+        account: String,
+        /// What is wrong.
+        reason: String,
+    },
     /// The store could not be read or written; the request may have been carried out, and its key tells.
     #[error("the store is not available: {0}")]
     Store(#[from] StoreError),
@@ -100,16 +108,18 @@ impl Error {
             Self::Invalid { .. } | Self::MissingKey => 400,
             Self::Unauthorized => 401,
             Self::Forbidden => 403,
-            Self::UnknownAccount { .. } | Self::UnknownDecision { .. } => 404,
-            Self::Core(Core::UnknownHold { .. }) => 404,
-            Self::AccountExists { .. } | Self::NoPeriod | Self::Exhausted { .. } | Self::Conflict { .. } => {
-                409
-            }
-            Self::Core(Core::HoldClosed { .. } | Core::EpisodeOver { .. } | Core::Overspend { .. }) => 409,
+            Self::UnknownAccount { .. }
+            | Self::UnknownDecision { .. }
+            | Self::Core(Core::UnknownHold { .. }) => 404,
+            Self::AccountExists { .. }
+            | Self::NoPeriod
+            | Self::Exhausted { .. }
+            | Self::Conflict { .. }
+            | Self::Core(Core::HoldClosed { .. } | Core::EpisodeOver { .. } | Core::Overspend { .. }) => 409,
             Self::AccountClosed { .. } => 410,
             Self::KeyReused | Self::Core(_) | Self::Registry(_) => 422,
             Self::Elsewhere { .. } => 307,
-            Self::Overloaded | Self::ShuttingDown | Self::Store(_) => 503,
+            Self::Overloaded | Self::ShuttingDown | Self::Unplayable { .. } | Self::Store(_) => 503,
         }
     }
 
@@ -134,6 +144,7 @@ impl Error {
             Self::Elsewhere { .. } => "elsewhere",
             Self::Overloaded => "overloaded",
             Self::ShuttingDown => "shutting-down",
+            Self::Unplayable { .. } => "unplayable",
             Self::Store(_) => "store",
         }
     }

@@ -66,8 +66,9 @@ pub(crate) fn write_page(history: &[Record], root: &Path) -> anyhow::Result<()> 
     let full = history.iter().rev().find(|record| record.set == "full");
     let notes = std::fs::read_to_string(root.join("benches/peers/notes.md")).unwrap_or_default();
     let path = root.join("docs/benchmarks.md");
-    std::fs::write(&path, page(record, &comparison, full, &notes)?)
-        .with_context(|| format!("cannot write {}", path.display()))?;
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    let text = page(record, &comparison, full, &notes)? + &of_the_service(&kept);
+    std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     println!("{}", path.display());
     for target in targets(&comparison) {
         println!(
@@ -78,6 +79,15 @@ pub(crate) fn write_page(history: &[Record], root: &Path) -> anyhow::Result<()> 
         );
     }
     Ok(())
+}
+
+/// What `cargo xtask serve load` has written into the page, with its marks: it stays.
+fn of_the_service(page: &str) -> String {
+    const END: &str = "<!-- end: serve -->";
+    match (page.find("<!-- results: serve -->"), page.find(END)) {
+        (Some(begin), Some(end)) if begin < end => format!("\n{}\n", &page[begin..end + END.len()]),
+        _ => String::new(),
+    }
 }
 
 fn page(
@@ -350,6 +360,16 @@ mod tests {
     use super::super::targets::tests::comparison;
     use super::*;
     use crate::bench::history::Figure;
+
+    #[test]
+    fn what_the_load_of_the_service_has_written_stays() {
+        let kept = "<!-- results: serve -->\n\n| who |\n\n<!-- end: serve -->";
+        assert_eq!(
+            of_the_service(&format!("# Page\n\n{kept}\n")),
+            format!("\n{kept}\n")
+        );
+        assert_eq!(of_the_service("# Page\n"), "");
+    }
 
     #[test]
     fn the_page_has_ratios_first_and_says_what_is_missed_or_missing() {

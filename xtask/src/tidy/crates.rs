@@ -17,6 +17,8 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("laau-cli", &["laau", "laau-serve"]),
     ("laau-benches", LIBRARIES),
     ("laau-audit", LIBRARIES),
+    // It checks laau-serve from outside, and shares no code with it.
+    ("laau-siege", &[]),
     // Only for the rows of exported tables.
     ("xtask", &["laau-core", "laau-dashboard"]),
     ("laau-dashboard", &[]),
@@ -223,6 +225,16 @@ mod tests {
             "laau-kkt",
             &["laau-audit"],
             &["laau-kkt: must not depend on laau-audit"],
+        );
+    }
+
+    #[test]
+    fn the_siege_shares_no_code_with_what_it_checks() {
+        check("laau-siege", &["tokio", "num-bigint"], &[]);
+        check(
+            "laau-siege",
+            &["laau-serve"],
+            &["laau-siege: must not depend on laau-serve"],
         );
     }
 

@@ -1,6 +1,7 @@
 //! OPT, the offline optimum: an upper bound for every online policy.
 
 mod chain;
+mod fine;
 mod horizon;
 mod interior;
 mod newton;

@@ -2,6 +2,7 @@
 
 use laau_core::{Dimensions, Episode, SmoothProblem};
 
+use super::fine::Rises;
 use super::region::{Region, raise};
 use super::sum::Sum;
 
@@ -86,7 +87,8 @@ impl Point {
         }
     }
 
-    /// Fills in the slack. Where usage is affine it is the room less what the rises use, to full relative accuracy.
+    /// Fills in the slack. Where usage is affine, or a room narrow, it is the room less what the rises use, to full relative
+    /// accuracy.
     pub(super) fn measure(
         &mut self,
         problem: &dyn SmoothProblem,
@@ -101,22 +103,32 @@ impl Point {
         } = problem.dimensions();
         let affine = problem.structure().affine_usage;
         let (mut usage, mut used) = (vec![0.0; m], vec![Sum::default(); m]);
+        let mut rises = region.narrow.contains(&true).then(|| Rises::new(problem));
         for (step, x) in self.x.chunks_exact(d).enumerate() {
+            let rise = &self.rise[step * d..][..d];
             if !affine {
                 problem.usage(x, episode.context(step), &mut usage);
+            }
+            if let Some(rises) = &mut rises {
+                rises.measure(problem, episode.context(step), rise);
             }
             for k in 0..m {
                 let at = step * m + k;
                 if affine {
                     let jacobian = &self.jacobian[at * d..][..d];
-                    let rise = &self.rise[step * d..][..d];
                     usage[k] = jacobian.iter().zip(rise).map(|(j, u)| j * u).sum();
+                } else if let Some(rises) = rises.as_ref().filter(|_| region.narrow[k]) {
+                    usage[k] = rises.usage[k];
                 }
                 used[k].add(usage[k]);
                 self.slack[at] = if region.room[at].is_infinite() {
                     f64::INFINITY
                 } else {
-                    used[k].below(if affine { region.room[at] } else { limits[at] })
+                    used[k].below(if affine || region.narrow[k] {
+                        region.room[at]
+                    } else {
+                        limits[at]
+                    })
                 };
             }
         }

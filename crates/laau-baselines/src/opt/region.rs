@@ -2,6 +2,7 @@
 
 use laau_core::{Dimensions, Episode, Error, SmoothProblem};
 
+use super::fine::NARROW;
 use super::sum::Sum;
 
 /// Share of the way to the limits at which the iteration starts.
@@ -29,6 +30,8 @@ pub(super) struct Region {
     pub(super) dropped: Vec<Option<f64>>,
     /// `∇g` at the lower corners, `N × M × d`.
     pub(super) jacobian: Vec<f64>,
+    /// Budgets of curved usage with so little room that it is measured from the lower corners.
+    pub(super) narrow: Vec<bool>,
     /// Entries of `width` that a cost has narrowed, with the width before.
     narrowed: Vec<(usize, f64)>,
     /// Limits without room at the lower corners that are kept, as usage falls above them, per budget.
@@ -57,6 +60,7 @@ impl Region {
             width: vec![0.0; n * d],
             dropped: vec![None; m],
             jacobian: vec![0.0; n * m * d],
+            narrow: vec![false; m],
             narrowed: Vec::new(),
             falls: vec![false; m],
         };
@@ -91,6 +95,11 @@ impl Region {
         region.hold(problem, episode, rounding);
         region.bound_by_budgets(m, d);
         region.bound_by_costs(problem, episode);
+        if !problem.structure().affine_usage {
+            for (at, room) in region.room.iter().enumerate() {
+                region.narrow[at % m] |= *room < NARROW * episode.budgets()[at % m];
+            }
+        }
         Ok(region)
     }
 

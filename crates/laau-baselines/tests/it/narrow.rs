@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use laau_baselines::{HorizonOptimum, HorizonOptions, HorizonSolution};
 use laau_core::problems::{LogUtility, Trading, VmAllocation, WeightedFairness, Wireless};
-use laau_core::{Dimensions, Episode, Error, Hindsight, Problem, SmoothProblem, Structure};
+use laau_core::{
+    AutoDiff, Dimensions, Episode, Error, Hindsight, Number, Problem, ProblemFunctions, SmoothProblem,
+    Structure,
+};
 
 /// A problem within narrower bounds.
 struct Within<P> {
@@ -183,4 +186,61 @@ fn a_hundred_thousand_steps_take_hardly_more_iterations_than_a_hundred() {
     };
     let (few, many) = (iterations(100), iterations(100_000));
     assert!(many <= 3 * few, "{many} iterations, {few} for a hundred steps");
+}
+
+/// Cost `Σ exp(−c x / upper)`, usage `Σ x²`.
+struct Squares {
+    lower: [f64; 2],
+    upper: [f64; 2],
+}
+
+impl ProblemFunctions for Squares {
+    fn name(&self) -> &'static str {
+        "squares"
+    }
+    fn dimensions(&self) -> Dimensions {
+        Dimensions {
+            actions: 2,
+            budgets: 1,
+            context: 2,
+        }
+    }
+    fn lower(&self) -> &[f64] {
+        &self.lower
+    }
+    fn upper(&self) -> &[f64] {
+        &self.upper
+    }
+    fn cost<T: Number>(&self, x: &[T], c: &[T]) -> T {
+        (-(c[0] * x[0]) / self.upper[0]).exp() + (-(c[1] * x[1]) / self.upper[1]).exp()
+    }
+    fn usage<T: Number>(&self, x: &[T], _: &[T], out: &mut [T]) {
+        out[0] = x[0] * x[0] + x[1] * x[1];
+    }
+    fn least_usage(&self, out: &mut [f64]) {
+        out[0] = self.lower[1] * self.lower[1];
+    }
+}
+
+#[test]
+fn a_few_roundings_of_room_go_to_the_action_that_uses_least_of_them() {
+    // The first action uses the square of its rise, the second twice its lower bound times it.
+    for (lower, upper, share) in [(1.0, 8.0, 2e-13), (0.3, 1.0, 2e-14), (1e3, 2e3, 3e-13)] {
+        let problem = Squares {
+            lower: [0.0, lower],
+            upper: [1.0, upper],
+        };
+        let budget = lower * lower * (1.0 + share);
+        let room = budget - lower * lower;
+        let solver = horizon(AutoDiff::new(problem).unwrap());
+        let found = solver.solve(&[1.0, 1.0], &[budget]).unwrap();
+        assert!(found.gap <= 1e-8 * found.cost, "{found:?}");
+        assert!(
+            (found.actions[0] / room.sqrt() - 1.0).abs() < 1e-3,
+            "{room:e}: {found:?}"
+        );
+        // What is played may be short by the staircase of the second action's usage, and no more.
+        let plan = planned(&solver, &[1.0, 1.0], 2, &[budget], 2);
+        assert!(plan[0] > 0.0 && plan[1] == lower, "{plan:?}");
+    }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::values::rows;
 use super::{Config, Flags, Section, table};
-use crate::failure::{Failure, Hint as _};
+use crate::failure::Failure;
 
 /// Which problem, and its parameters; what is not given is as the problem's name promises.
 #[derive(Debug, Clone, PartialEq, Default, Args, Serialize, Deserialize)]
@@ -109,27 +109,11 @@ impl Config {
         if section != ProblemSection::default() {
             return section.spec();
         }
-        ProblemSection::of_model(spec)
+        Ok(ProblemSpec::of_model(spec)?)
     }
 }
 
 impl ProblemSection {
-    /// The problem that a model is for.
-    pub(crate) fn of_model(spec: &ModelSpec) -> Result<ProblemSpec, Failure> {
-        let mut table = serde_json::Map::new();
-        table.insert("name".to_owned(), spec.problem.clone().into());
-        for (name, value) in &spec.parameters {
-            let value = serde_json::to_value(value).hint("the model's file is damaged")?;
-            table.insert(name.clone(), value);
-        }
-        serde_json::from_value(table.into()).map_err(|error| {
-            Failure::new(
-                format_args!("the model's problem is not one of this program: {error}"),
-                "decide with the program that trained it",
-            )
-        })
-    }
-
     /// The problem, with every parameter.
     pub(crate) fn spec(&self) -> Result<ProblemSpec, Failure> {
         let section = Self {

@@ -9,7 +9,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
-use laau::registry::ProblemSpec;
+use laau::registry::{Deployed, ProblemSpec};
 use serde::{Deserialize, Serialize};
 
 use super::lines::{Decision, seal, unseal};
@@ -43,6 +43,18 @@ pub(super) struct Identity {
     /// The guard; its shadow ledger comes back with the decisions that are replayed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) guard: Option<GuardIdentity>,
+}
+
+impl Identity {
+    /// A policy from a file with this digest.
+    pub(super) fn of_file(deployed: &Deployed, digest: String) -> Self {
+        Self {
+            name: deployed.name.clone(),
+            model: Some(digest),
+            parameters: BTreeMap::new(),
+            guard: None,
+        }
+    }
 }
 
 impl Header {

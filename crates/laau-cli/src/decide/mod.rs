@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use laau::core::{Policy, Task, TrainedOn, Unrolled};
+use laau::core::{Policy, Task, TrainedOn};
 use laau::net::{Model, Summary};
 use laau::registry::{self, Deployed, ProblemSpec, digest, policy_from_bytes};
 
@@ -232,9 +232,14 @@ impl Plan {
                 }
                 (deployed.policy, identity, horizon)
             }
-            (None, Some((model, _, bytes)), ..) => {
+            (None, Some((model, summary, bytes)), ..) => {
                 let path = arguments.model.as_deref().unwrap_or(Path::new(""));
-                with_model(path, model, &bytes, &task, asked)?
+                let horizon = horizon_of(path, &model.spec.horizons(), asked)?;
+                check_model(&task, &model.spec)?;
+                let model_digest = digest(&bytes);
+                let deployed = Deployed::of_model(model, &summary, bytes, problem.clone())?;
+                let identity = Identity::of_file(&deployed, model_digest);
+                (deployed.policy, identity, horizon)
             }
             (None, None, Some(name), Some(horizon)) => {
                 let untuned =
@@ -288,12 +293,7 @@ fn deployed(path: &Path, arguments: &DecideArgs) -> Result<(Deployed, Identity),
         ));
     }
     let (deployed, bytes) = read_policy(path)?;
-    let identity = Identity {
-        name: deployed.name.clone(),
-        model: Some(digest(&bytes)),
-        parameters: std::collections::BTreeMap::new(),
-        guard: None,
-    };
+    let identity = Identity::of_file(&deployed, digest(&bytes));
     Ok((deployed, identity))
 }
 
@@ -333,25 +333,6 @@ pub(crate) fn read_model(path: &Path) -> Result<(Model, Summary, Vec<u8>), Failu
         other => other,
     })?;
     Ok((model, summary, bytes))
-}
-
-fn with_model(
-    path: &Path,
-    model: Model,
-    bytes: &[u8],
-    task: &Task,
-    asked: Option<usize>,
-) -> Result<(Arc<dyn Policy>, Identity, usize), Failure> {
-    let horizon = horizon_of(path, &model.spec.horizons(), asked)?;
-    let identity = Identity {
-        name: "laau".to_owned(),
-        model: Some(digest(bytes)),
-        parameters: std::collections::BTreeMap::new(),
-        guard: None,
-    };
-    check_model(task, &model.spec)?;
-    let policy = Unrolled::new("laau", model, task.solver.clone())?;
-    Ok((Arc::new(policy), identity, horizon))
 }
 
 /// The horizon that was asked for, if a model is for it; the model's own if it has one.

@@ -1,12 +1,11 @@
 //! One episode in service: a policy decides, the ledger pays.
 
-use laau::core::{Agent, Certificate, EpisodeRun, Error, Policy, Problem, Refused};
+use laau::core::{Agent, Certificate, EpisodeRun, Error, Policy, Problem};
 
 use super::lines::Decision;
 
 /// An episode that is decided step by step.
 pub(super) struct Session<'a> {
-    problem: &'a dyn Problem,
     run: EpisodeRun<'a>,
     agent: Box<dyn Agent + 'a>,
     action: Vec<f64>,
@@ -25,7 +24,6 @@ impl<'a> Session<'a> {
         budgets: &[f64],
     ) -> Result<Self, Error> {
         Ok(Self {
-            problem,
             run: EpisodeRun::new(problem, horizon, budgets)?,
             agent: policy.begin(),
             action: vec![0.0; problem.dimensions().actions],
@@ -48,29 +46,15 @@ impl<'a> Session<'a> {
         self.run.check(context)
     }
 
-    /// Decides and pays a step in a context that was checked.
-    ///
-    /// A policy that fails, or asks for what cannot be paid, gets the lower corner of the box, for which there is always
-    /// a reserve; the decision says so.
+    /// Decides and pays a step in a context that was checked, by the lower corner of the box if the policy cannot.
     ///
     /// # Errors
     /// When even that cannot be paid, which no policy can bring about.
     pub(super) fn decide(&mut self, context: &[f64]) -> Result<Decision<'_>, Error> {
         let number = self.run.step();
-        self.action.copy_from_slice(self.problem.lower());
         let step = self.run.reveal(context)?;
-        let paid = match self.agent.decide(&step.observation(), &mut self.action) {
-            Ok(()) => step.pay(&self.action),
-            Err(error) => Err(Refused { step, error }),
-        };
-        self.fallback = match paid {
-            Ok(_) => None,
-            Err(refused) => {
-                self.action.copy_from_slice(self.problem.lower());
-                refused.step.pay(&self.action)?;
-                Some(refused.error.to_string())
-            }
-        };
+        let (_, fallback) = step.pay_by(&mut *self.agent, &mut self.action)?;
+        self.fallback = fallback.map(|fallback| fallback.to_string());
         Ok(Decision {
             step: number,
             action: &self.action,

@@ -188,7 +188,7 @@ impl EvaluateArgs {
             all.push(Saved {
                 name: name.clone().unwrap_or_else(|| stem.into_owned()),
                 flag: "--model",
-                problem: ProblemSection::of_model(&model.spec)?,
+                problem: ProblemSpec::of_model(&model.spec)?,
                 content: Content::Model(Box::new(model)),
                 path,
             });

@@ -22,6 +22,8 @@ mod problems;
 mod raw;
 mod readme;
 mod refused;
+#[cfg(all(unix, feature = "serve"))]
+mod serve;
 mod support;
 mod train;
 mod usage;

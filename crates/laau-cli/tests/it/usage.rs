@@ -19,9 +19,15 @@ const COMMANDS: [&str; 11] = [
 #[test]
 fn every_command_has_help_with_an_example() {
     let bench = Bench::new();
+    let serving: &[&str] = if cfg!(feature = "serve") {
+        &["serve", "serve key"]
+    } else {
+        &[]
+    };
     for name in ["", "import azure-vm", "import azure-functions", "import table"]
         .into_iter()
         .chain(COMMANDS)
+        .chain(serving.iter().copied())
     {
         let help = bench.stdout(&format!("{name} --help"), "");
         assert!(help.contains("Example:\n  $ "), "laau {name} --help");

@@ -58,6 +58,8 @@ pub(crate) struct Barrier {
     pub(crate) raise: Vec<f64>,
     /// How far each action can rise from its lower bound: to its upper bound, or until a budget is used up.
     pub(crate) reach: Vec<f64>,
+    /// The same, but for budgets that some action frees: no payable action is higher.
+    pub(crate) most: Vec<f64>,
     /// `r_p = g(x) + s − b`, and the slacks at the start.
     excess: Vec<f64>,
     pub(crate) room: Vec<f64>,
@@ -106,6 +108,7 @@ impl Barrier {
             kept: kept::Kept::new(d, m),
             raise: of_d(),
             reach: of_d(),
+            most: of_d(),
             excess: of_m(),
             room: of_m(),
             noise: of_m(),

@@ -112,12 +112,23 @@ impl Barrier {
         for i in 0..d {
             reach[i] = upper[i] - lower[i];
         }
+        let (most, raised) = (&mut self.most[..d], self.raise.iter().any(|raise| *raise > 0.0));
+        most.copy_from_slice(reach);
         for row in 0..evaluations.m {
             if self.live[row] {
                 let jacobian = &evaluations.jacobian[row * d..][..d];
+                let mut falls = false;
                 for i in 0..d {
+                    falls |= jacobian[i] < 0.0;
                     if jacobian[i] * reach[i] > slack[row] {
                         reach[i] = slack[row] / jacobian[i];
+                    }
+                }
+                if !falls && !raised {
+                    for i in 0..d {
+                        if jacobian[i] * most[i] > slack[row] {
+                            most[i] = slack[row] / jacobian[i];
+                        }
                     }
                 }
             }

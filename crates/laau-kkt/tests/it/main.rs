@@ -15,3 +15,4 @@ mod gradients;
 mod guarded;
 mod problems;
 mod random_instances;
+mod staircase;

@@ -1,16 +1,33 @@
 //! The authority: one thread that owns every account and commits what arrives together at once.
 
-use std::sync::mpsc::{SyncSender, TrySendError};
+mod batch;
+mod folder;
+mod live;
+mod load;
+mod options;
+mod worker;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::{broadcast, oneshot};
+use utoipa::ToSchema;
 
 use crate::account::{AccountSpec, AccountView};
 use crate::entry::{ApiKey, DecisionId, Entry};
 use crate::error::Error;
+use crate::store::{Store, StoreError};
+
+pub use self::options::AuthorityOptions;
+
+/// Notices that a slow subscriber may be behind by.
+const NOTICES: usize = 4096;
 
 /// The body of a request to decide.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DecisionRequest {
     /// The context of the step.
@@ -18,7 +35,7 @@ pub struct DecisionRequest {
 }
 
 /// The body of a settlement.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Settlement {
     /// The usage that really happened, of each budget: at most what was held.
@@ -103,12 +120,14 @@ pub(crate) enum Command {
     AddKey { key: ApiKey, reply: Reply<()> },
     /// Revokes an API key.
     RevokeKey { id: String, reply: Reply<bool> },
+    /// Looks whether it is time to stop.
+    Wake,
 }
 
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, Error>>;
 
 /// What subscribers hear of, after it is durable.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Notice {
     /// The account.
     pub account: String,
@@ -122,10 +141,61 @@ pub struct Notice {
 #[derive(Clone)]
 pub struct Authority {
     commands: SyncSender<Command>,
-    notices: broadcast::Sender<std::sync::Arc<Notice>>,
+    notices: broadcast::Sender<Arc<Notice>>,
+}
+
+/// The thread of an authority. It ends by [`Running::stop`], or when neither this nor any [`Authority`] is left.
+pub struct Running {
+    stopping: Arc<AtomicBool>,
+    commands: SyncSender<Command>,
+    thread: JoinHandle<()>,
+}
+
+impl Running {
+    /// Stops: what waits is still carried out and answered, leases are given up, and the store is closed.
+    ///
+    /// # Errors
+    /// [`Error::Store`] when the thread had ended before, by a fault.
+    pub fn stop(self) -> Result<(), Error> {
+        self.stopping.store(true, Ordering::Release);
+        // A full queue wakes it as well.
+        let _ = self.commands.try_send(Command::Wake);
+        self.thread.join().map_err(|_| {
+            Error::Store(StoreError::Unavailable {
+                reason: "the authority's thread had panicked".to_owned(),
+            })
+        })
+    }
 }
 
 impl Authority {
+    /// Starts the thread that owns a store.
+    ///
+    /// # Errors
+    /// [`Error::Store`] when the store does not answer.
+    pub fn start(mut store: Box<dyn Store>, options: AuthorityOptions) -> Result<(Self, Running), Error> {
+        store.accounts()?;
+        let (commands, waiting) = sync_channel(options.queue);
+        let (notices, _) = broadcast::channel(NOTICES);
+        let stopping = Arc::new(AtomicBool::new(false));
+        let worker = {
+            let (notices, stopping) = (notices.clone(), Arc::clone(&stopping));
+            move || worker::Worker::new(store, options, notices).run(&waiting, &stopping)
+        };
+        let thread = std::thread::Builder::new()
+            .name("authority".to_owned())
+            .spawn(worker)
+            .map_err(|error| StoreError::Unavailable {
+                reason: error.to_string(),
+            })?;
+        let running = Running {
+            stopping,
+            commands: commands.clone(),
+            thread,
+        };
+        Ok((Self { commands, notices }, running))
+    }
+
     async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, Error> {
         let (reply, answer) = oneshot::channel();
         self.commands
@@ -260,7 +330,7 @@ impl Authority {
 
     /// Everything that becomes durable from now on. A slow reader misses the oldest.
     #[must_use]
-    pub fn subscribe(&self) -> broadcast::Receiver<std::sync::Arc<Notice>> {
+    pub fn subscribe(&self) -> broadcast::Receiver<Arc<Notice>> {
         self.notices.subscribe()
     }
 }

@@ -1,5 +1,12 @@
 //! Where accounts, their logs, policies and API keys are kept.
 
+mod codec;
+mod embedded;
+mod postgres;
+
+pub use embedded::Embedded;
+pub use postgres::Postgres;
+
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
@@ -9,7 +16,7 @@ use crate::account::AccountSpec;
 use crate::entry::{ApiKey, Entry};
 
 /// Why a store did not answer.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// Reading or writing failed, or its outcome is not known. It may pass.
@@ -118,6 +125,42 @@ pub struct Batch {
     pub writes: Vec<Write>,
 }
 
+impl Batch {
+    /// Refuses the batch if it writes to an account without an epoch, or under one that is not valid.
+    pub(crate) fn fenced(&self, valid: impl Fn(&str, u64) -> bool) -> Result<(), StoreError> {
+        let stale = self
+            .epochs
+            .iter()
+            .find(|(account, epoch)| !valid(account, **epoch))
+            .map(|(account, _)| account.as_str());
+        let written = self.writes.iter().filter_map(|write| match write {
+            Write::Account(record) => Some(record.spec.name.as_str()),
+            Write::Append { account, .. } | Write::Forget { account, .. } => Some(account.as_str()),
+            Write::File { .. } | Write::Key(_) | Write::RevokeKey { .. } => None,
+        });
+        let unclaimed = written
+            .into_iter()
+            .find(|account| !self.epochs.contains_key(*account));
+        match stale.or(unclaimed) {
+            Some(account) => Err(StoreError::Fenced {
+                account: account.to_owned(),
+            }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A request that is looked for by its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted<'a> {
+    /// The account.
+    pub account: &'a str,
+    /// The periods in which it may be.
+    pub periods: RangeInclusive<u64>,
+    /// The key.
+    pub key: &'a str,
+}
+
 /// A store: durable, with all-or-nothing batches. One thread of the authority owns it, so that its calls may block.
 pub trait Store: Send {
     /// The names of all accounts.
@@ -150,7 +193,7 @@ pub trait Store: Send {
         most: usize,
     ) -> Result<Vec<Entry>, StoreError>;
 
-    /// The entry of a request, by its key, in the given periods.
+    /// The entry of a request, by its key, in the given periods; the newest, should there be several.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -160,6 +203,15 @@ pub trait Store: Send {
         periods: RangeInclusive<u64>,
         key: &str,
     ) -> Result<Option<Entry>, StoreError>;
+
+    /// The entries of several requests at once, in their order: one way to a server and back.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    fn by_keys(&mut self, wanted: &[Wanted<'_>]) -> Result<Vec<Option<Entry>>, StoreError> {
+        let one = |wanted: &Wanted<'_>| self.by_key(wanted.account, wanted.periods.clone(), wanted.key);
+        wanted.iter().map(one).collect()
+    }
 
     /// All API keys.
     ///

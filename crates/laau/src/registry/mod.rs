@@ -4,6 +4,7 @@
 
 mod error;
 mod files;
+mod models;
 mod policies;
 mod problems;
 pub mod suggest;
@@ -14,6 +15,7 @@ pub use error::Error;
 pub use files::{
     Deployed, digest, document_to_bytes, load_policy, policy_from_bytes, policy_to_bytes, save_policy,
 };
+pub use models::deployed_from_bytes;
 pub use policies::PolicyKind;
 pub use problems::ProblemSpec;
 pub use untuned::{Untuned, untuned};

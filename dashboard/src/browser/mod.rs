@@ -1,7 +1,10 @@
 //! Pages in a headless Chromium: what they say, what goes wrong, what they ask the network for.
 //!
-//! Nothing but the browser is needed: the page is loaded once, a probe (a script that is appended to a copy of the
-//! page) looks and clicks around, and what it returns is read from the document afterwards.
+//! Nothing but the browser is needed. A page that is a file is loaded once: a probe (a script that is appended to a copy
+//! of the page) looks and clicks around, and what it returns is read from the document afterwards. A page that lives is
+//! opened in a [`Tab`], which is told what to do over a pipe.
+
+mod tab;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -9,6 +12,8 @@ use std::process::Command;
 
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
+
+pub use tab::{Look, Tab};
 
 /// Names under which a browser of the Chromium family is installed.
 const PROGRAMS: &[&str] = &[
@@ -30,7 +35,7 @@ const FLAGS: &[&str] = &[
     "--disable-component-update",
     "--disable-sync",
     "--hide-scrollbars",
-    "--host-resolver-rules=MAP * ~NOTFOUND",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     "--enable-logging=stderr",
 ];
 
@@ -134,6 +139,14 @@ impl Browser {
             String::from_utf8_lossy(&output.stderr)
         );
         Ok(())
+    }
+
+    /// Opens an empty tab in a browser of its own.
+    ///
+    /// # Errors
+    /// A browser that does not start.
+    pub fn tab(&self) -> anyhow::Result<Tab> {
+        Tab::open(&self.program, FLAGS)
     }
 
     fn command(&self, scratch: &Path) -> Command {

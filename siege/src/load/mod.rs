@@ -1,0 +1,132 @@
+//! `load`: durable decisions a second, in one run beside what a team would write instead.
+
+mod drive;
+mod ours;
+mod page;
+mod rivals;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use drive::Measured;
+
+use crate::cluster::Cluster;
+use crate::{say, skipped};
+
+/// Clients of every row.
+const CLIENTS: u64 = 16;
+/// Accounts of the rows that are not hot.
+const ACCOUNTS: u64 = 1000;
+
+/// What `load` is asked.
+#[derive(Args)]
+pub(crate) struct LoadArgs {
+    /// Seconds that each row is measured.
+    #[arg(long, default_value_t = 10)]
+    seconds: u64,
+    /// The others alone: no service is started, no page is written.
+    #[arg(long)]
+    rivals: bool,
+    /// Decisions over which memory is watched; 0 for none.
+    #[arg(long, default_value_t = 1_000_000)]
+    memory: u64,
+    /// Write the tables into this page, between its marks.
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
+    /// How the binary was built, for the page.
+    #[arg(long, default_value = "unknown")]
+    profile: String,
+}
+
+/// How long a row takes.
+struct Times {
+    warm_up: Duration,
+    measured: Duration,
+}
+
+/// One row: who, on the hot account, on all accounts.
+pub(crate) struct Row {
+    who: &'static str,
+    hot: Measured,
+    /// The bare sync has no accounts.
+    spread: Option<Measured>,
+}
+
+/// Everything that was measured.
+pub(crate) struct Found {
+    rows: Vec<Row>,
+    /// Decisions and MiB.
+    memory: Vec<(u64, f64)>,
+    profile: String,
+}
+
+const EMBEDDED: &str = "laau serve, embedded store";
+const POSTGRES: &str = "laau serve, PostgreSQL";
+const PGBENCH: &str = "pgbench: `UPDATE … WHERE remaining ≥ x` and `INSERT`, one transaction";
+
+/// Measures everything, prints it, and writes the page.
+pub(crate) async fn run(arguments: &LoadArgs, laau: &Path) -> anyhow::Result<()> {
+    let times = Times {
+        warm_up: Duration::from_secs(2),
+        measured: Duration::from_secs(arguments.seconds),
+    };
+    say(&format!(
+        "load: {CLIENTS} clients, {} s each row, profile {}",
+        arguments.seconds, arguments.profile
+    ));
+    let folder = tempfile::tempdir()?;
+    let mut rows = Vec::new();
+    let mut add = |who, (hot, spread): (Measured, Option<Measured>)| {
+        say(&format!(
+            "  {who}: {}{}",
+            page::short(&hot),
+            spread.as_ref().map_or(String::new(), |spread| {
+                format!("; {ACCOUNTS} accounts: {}", page::short(spread))
+            })
+        ));
+        rows.push(Row { who, hot, spread });
+    };
+    add(
+        "fdatasync of 128 bytes, one program",
+        (rivals::sync(folder.path(), &times)?, None),
+    );
+    if !arguments.rivals {
+        let store = folder.path().join("store.redb").display().to_string();
+        let (hot, spread) = ours::rows(laau, &store, folder.path(), &times).await?;
+        add(EMBEDDED, (hot, Some(spread)));
+    }
+    match Cluster::start()? {
+        None => skipped("serve load: PostgreSQL", "PostgreSQL is not installed")?,
+        Some(cluster) => {
+            if !arguments.rivals {
+                let (hot, spread) = ours::rows(laau, &cluster.url(), folder.path(), &times).await?;
+                add(POSTGRES, (hot, Some(spread)));
+            }
+            let [(hot, spread), (hot_one, spread_one)] = rivals::pgbench(&cluster, &times)?;
+            add(PGBENCH, (hot, Some(spread)));
+            add("pgbench: the same as one statement", (hot_one, Some(spread_one)));
+        }
+    }
+    match rivals::redis(folder.path(), &times).await? {
+        None => skipped("serve load: Redis", "redis-server is not installed")?,
+        Some((hot, spread)) => add("Redis: a Lua script, `appendfsync always`", (hot, Some(spread))),
+    }
+    let memory = match arguments.memory {
+        _ if arguments.rivals => Vec::new(),
+        0 => Vec::new(),
+        decisions => ours::memory(laau, folder.path(), decisions).await?,
+    };
+    let found = Found {
+        rows,
+        memory,
+        profile: arguments.profile.clone(),
+    };
+    let text = page::tables(&found);
+    say(&text);
+    if let Some(path) = arguments.page.as_ref().filter(|_| !arguments.rivals) {
+        page::write(path, &text)?;
+        say(&format!("{}", path.display()));
+    }
+    Ok(())
+}
