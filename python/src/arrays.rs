@@ -17,7 +17,7 @@ pub(crate) struct Numbers<'py> {
 /// Takes an array as it is if it can be read in place; converts anything else without loss, or says why not.
 pub(crate) fn numbers<'py>(what: &'static str, value: &Bound<'py, PyAny>) -> PyResult<Numbers<'py>> {
     let array = match value.cast::<PyArrayDyn<f64>>() {
-        Ok(array) if array.is_c_contiguous() && is_plain(value) => array.clone(),
+        Ok(array) if is_plain(value) && is_readable(array) => array.clone(),
         _ => {
             let converted = value
                 .py()
@@ -33,6 +33,11 @@ pub(crate) fn numbers<'py>(what: &'static str, value: &Bound<'py, PyAny>) -> PyR
         )
     })?;
     Ok(Numbers { what, array })
+}
+
+/// Whether its numbers follow each other, and each is where a processor may read it.
+fn is_readable(array: &Bound<'_, PyArrayDyn<f64>>) -> bool {
+    array.is_c_contiguous() && array.data().is_aligned()
 }
 
 /// Whether it is an array and not a kind of one, which may hide values, as one with a mask does.

@@ -113,6 +113,7 @@ pub(crate) fn compare(
         guarded.push(name.clone());
         comparison = if let Ok(policy) = object.cast::<Policy>() {
             task.expect_same(&policy.get().task.get().spec, &format!("policy `{name}`"))?;
+            policy.get().expect_horizon(sets.test.horizon())?;
             comparison.with(name, policy.get().ready())
         } else {
             let scripted = Arc::new(Scripted::new(name.clone(), object)?);
@@ -125,7 +126,7 @@ pub(crate) fn compare(
             Err(_) => guard.extract()?,
         };
         if policies.iter().all(|(known, _)| *known != name) {
-            comparison = comparison.with(&name, incumbent(guard, task, training)?);
+            comparison = comparison.with(&name, incumbent(guard, task, training, sets.test.horizon())?);
         }
         comparison = comparison.guarded(guarded, name, level);
     }

@@ -125,6 +125,21 @@ impl Policy {
         })
     }
 
+    /// Refuses a number of steps that a model is not for.
+    pub(crate) fn expect_horizon(&self, horizon: usize) -> PyResult<()> {
+        match &self.horizons {
+            Some(horizons) if !horizons.contains(&horizon) => Err(error(
+                format!(
+                    "the model is for episodes of {} to {} steps, not of {horizon}",
+                    horizons.start(),
+                    horizons.end()
+                ),
+                "choose such a horizon, or train with horizons=\"N..M\"",
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// The policy as one that needs no fit.
     pub(crate) fn ready(&self) -> Incumbent {
         Incumbent::Ready {
@@ -170,16 +185,7 @@ impl Policy {
                 "name it: begin(budgets, horizon=20)",
             ));
         };
-        if let Some(horizons) = policy.horizons.as_ref().filter(|range| !range.contains(&horizon)) {
-            return Err(error(
-                format!(
-                    "the model is for episodes of {} to {} steps, not of {horizon}",
-                    horizons.start(),
-                    horizons.end()
-                ),
-                "choose such a horizon, or train with horizons=\"N..M\"",
-            ));
-        }
+        policy.expect_horizon(horizon)?;
         let task = policy.task.clone_ref(slf.py());
         Episode::open(slf.py(), task, Some(Arc::clone(&policy.policy)), budgets, horizon)
     }
@@ -245,6 +251,7 @@ impl Policy {
     /// Plays all episodes; gives arrays by name.
     fn play<'py>(&self, py: Python<'py>, episodes: &Bound<'py, Episodes>) -> PyResult<Bound<'py, PyDict>> {
         let (task, episodes) = (&self.task.get().task, &episodes.get().0);
+        self.expect_horizon(episodes.horizon())?;
         let player = Player::Online(Arc::clone(&self.policy));
         let rollouts = interruptible(py, |_| player.play(task, episodes))?.raise()?;
         let sizes = task.problem.dimensions();

@@ -96,7 +96,7 @@ pub(crate) fn train(
         ));
     }
     let guard = guard
-        .map(|guard| incumbent(guard, task.get(), &options.training))
+        .map(|guard| incumbent(guard, task.get(), &options.training, train.horizon()))
         .transpose()?;
     let outcome = interruptible(py, |stop| {
         let mut watch = Watch {
@@ -147,9 +147,11 @@ pub(crate) fn incumbent(
     guard: &Bound<'_, PyAny>,
     task: &Task,
     training: &laau::net::Training,
+    horizon: usize,
 ) -> PyResult<Box<dyn core::Fit>> {
     if let Ok(policy) = guard.cast::<Policy>() {
         task.expect_same(&policy.get().task.get().spec, "the incumbent")?;
+        policy.get().expect_horizon(horizon)?;
         return Ok(Box::new(policy.get().ready()));
     }
     let name: String = guard.extract()?;

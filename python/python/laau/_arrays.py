@@ -23,4 +23,4 @@ def to_array(what: str, value: Any) -> npt.NDArray[np.float64]:
             f"expected numbers for {what}, found an array of {array.dtype}",
             "convert it with numpy.asarray(…, dtype=numpy.float64)",
         )
-    return np.asarray(array, dtype=np.float64, order="C")
+    return np.require(array, dtype=np.float64, requirements=["C", "ALIGNED"])
