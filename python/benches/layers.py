@@ -409,9 +409,7 @@ def overhead() -> str:
     layer = laau.Layer(laau.Task())
     row = np.array([[0.5]]), np.array([[0.05]]), np.array([[30.0]])
     fastest = measure({"call": lambda: list(layer.forward(*row))}, 0.3, 3)["call"]
-    return (
-        f"A call of `Layer.forward` with one row in closed form takes {fastest:.2f} µs: that is the call itself."
-    )
+    return f"A call of `Layer.forward` with one row in closed form takes {fastest:.2f} µs: that is the call itself."
 
 
 def main() -> None:

@@ -14,7 +14,6 @@ import laau
 import numpy as np
 import pytest
 
-
 # The binary that Cargo built, where `cargo xtask python --check` names it; else the wheel's own command.
 COMMAND = [os.environ["LAAU_COMMAND"]] if "LAAU_COMMAND" in os.environ else [sys.executable, "-m", "laau"]
 

@@ -142,7 +142,7 @@ def test_hostile_inputs_have_words() -> None:
     for (kind, words, line), asked, (raised, said) in zip(tried, answers[::2], answers[1::2], strict=True):
         assert asked == line
         fits = any(word.strip() in said for word in words.split("|"))
-        if kind != "-" and (raised != kind or not fits) or "mistake in laau" in said:
+        if (kind != "-" and (raised != kind or not fits)) or "mistake in laau" in said:
             wrong.append(f"{line}\n    expected {kind}: {words}\n    found {raised}: {said}")
     assert not wrong, "\n".join(wrong)
 
