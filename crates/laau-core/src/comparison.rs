@@ -23,7 +23,7 @@ pub struct Comparison<'a> {
     optimum: Option<Box<dyn Fit>>,
     skip_inapplicable: bool,
     timed: bool,
-    guard: Option<GuardedRows>,
+    guards: Vec<GuardedRows>,
     keep_sequential: bool,
     observer: &'a dyn ComparisonObserver,
 }
@@ -39,6 +39,15 @@ struct Entry<'a> {
     name: String,
     fit: Box<dyn Fit>,
     sets: FitSets<'a>,
+}
+
+/// The row of a policy behind the guard of an incumbent, the first or a later one of a comparison.
+#[must_use]
+pub fn guarded_name(policy: &str, incumbent: &str, guard: usize) -> String {
+    match guard {
+        0 => format!("{policy}-guarded"),
+        _ => format!("{policy}-guarded-by-{incumbent}"),
+    }
 }
 
 /// Watches a comparison; called from several threads. `()` watches nothing.
@@ -87,7 +96,7 @@ impl<'a> Comparison<'a> {
             optimum: None,
             skip_inapplicable: false,
             timed: false,
-            guard: None,
+            guards: Vec::new(),
             keep_sequential: false,
             observer: &(),
         }
@@ -146,8 +155,8 @@ impl<'a> Comparison<'a> {
     }
 
     /// Also plays the named policies, as they were fitted, behind a guard in the layer form with another policy of the
-    /// comparison as the incumbent; each has a row of its own, `NAME-guarded`. Policies that are not there or see the future
-    /// are passed over.
+    /// comparison as the incumbent; each has a row of its own, named by [`guarded_name`]. Policies that are not there or see the
+    /// future are passed over. May be called for several incumbents.
     #[must_use]
     pub fn guarded(
         mut self,
@@ -155,7 +164,7 @@ impl<'a> Comparison<'a> {
         incumbent: impl Into<String>,
         level: f64,
     ) -> Self {
-        self.guard = Some(GuardedRows {
+        self.guards.push(GuardedRows {
             policies: policies.into_iter().collect(),
             incumbent: incumbent.into(),
             level,
@@ -241,8 +250,9 @@ impl<'a> Comparison<'a> {
         // The figures of a policy are over all its seeds, or there are none.
         played.retain(|(name, _)| !unfinished.contains(name));
         let optimum = self.optimum_of(&played, &mut left_out);
-        if let Some(guard) = &self.guard {
-            let rows = self.guarded_rows(guard, &played)?;
+        let alone = played.len();
+        for index in 0..self.guards.len() {
+            let rows = self.guarded_rows(index, &played[..alone])?;
             played.extend(rows);
         }
         let policies = played
@@ -311,9 +321,10 @@ impl<'a> Comparison<'a> {
     /// The rows of guarded policies; nothing is fitted again.
     fn guarded_rows(
         &self,
-        guard: &GuardedRows,
+        index: usize,
         played: &[(String, Vec<Run>)],
     ) -> Result<Vec<(String, Vec<Run>)>, Error> {
+        let guard = &self.guards[index];
         let beside = played.iter().find(|(name, _)| *name == guard.incumbent);
         let Some((_, beside)) = beside else {
             return Err(Error::UnknownPolicy {
@@ -328,8 +339,8 @@ impl<'a> Comparison<'a> {
             .map(|(name, runs)| {
                 // As many as the one of the two that draws has seeds.
                 let count = runs.len().max(beside.len());
-                let runs = (0..count).map(|index| {
-                    let [advice, incumbent] = [runs, beside].map(|runs| &runs[index.min(runs.len() - 1)]);
+                let runs = (0..count).map(|seed| {
+                    let [advice, incumbent] = [runs, beside].map(|runs| &runs[seed.min(runs.len() - 1)]);
                     let fitted = Fitted::guarded(
                         self.task,
                         &advice.fitted,
@@ -337,9 +348,10 @@ impl<'a> Comparison<'a> {
                         guard.level,
                         Form::Layer,
                     )?;
-                    self.play_fitted(fitted, self.seeds[index])
+                    self.play_fitted(fitted, self.seeds[seed])
                 });
-                Ok((format!("{name}-guarded"), runs.collect::<Result<_, Error>>()?))
+                let name = guarded_name(name, &guard.incumbent, index);
+                Ok((name, runs.collect::<Result<_, Error>>()?))
             })
             .collect()
     }

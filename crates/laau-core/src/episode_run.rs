@@ -3,7 +3,7 @@
 use crate::error::{Error, expect_finite, expect_length};
 use crate::exact::Product;
 use crate::hold::HoldId;
-use crate::ledger::Ledger;
+use crate::ledger::{self, Ledger};
 use crate::policy::Observation;
 use crate::problem::{Dimensions, Problem};
 
@@ -77,27 +77,12 @@ impl<'a> EpisodeRun<'a> {
         let Dimensions {
             budgets: m, context, ..
         } = problem.dimensions();
-        expect_length("the budgets", budgets, m)?;
-        if horizon == 0 {
-            return Err(Error::Empty { what: "step" });
-        }
-        let ledger = Ledger::new(budgets)?;
         let mut least = vec![0.0; m];
         problem.least_usage(&mut least);
-        for (budget, (&given, &usage)) in budgets.iter().zip(&least).enumerate() {
-            let least = Product::new(usage, horizon).ceiling();
-            if given < least {
-                return Err(Error::BudgetTooSmall {
-                    budget,
-                    given,
-                    least,
-                    horizon,
-                });
-            }
-        }
+        check_budgets(&least, horizon, budgets)?;
         Ok(Self {
             problem,
-            ledger,
+            ledger: Ledger::new(budgets)?,
             budgets: budgets.to_vec(),
             contexts: Vec::with_capacity(horizon.saturating_mul(context).min(MOST_CONTEXTS_AT_ONCE)),
             context_len: context,
@@ -108,6 +93,32 @@ impl<'a> EpisodeRun<'a> {
             usage: vec![0.0; m].into(),
             planned: vec![0.0; m].into(),
         })
+    }
+
+    /// Opens another episode of the same problem in the memory of this one, as [`EpisodeRun::new`] does.
+    ///
+    /// ```
+    /// use laau_core::{EpisodeRun, problems::WeightedFairness};
+    ///
+    /// let problem = WeightedFairness::paper();
+    /// let mut run = EpisodeRun::new(&problem, 2, &[10.0])?;
+    /// run.reveal(&[0.3])?.pay(&[7.0])?;
+    /// run.reopen(3, &[20.0])?;
+    /// assert_eq!((run.step(), run.horizon(), run.remaining()), (0, 3, &[20.0][..]));
+    /// # Ok::<(), laau_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`EpisodeRun::new`]: nothing has then changed.
+    pub fn reopen(&mut self, horizon: usize, budgets: &[f64]) -> Result<(), Error> {
+        check_budgets(&self.least, horizon, budgets)?;
+        self.ledger.reopen(budgets)?;
+        self.budgets.copy_from_slice(budgets);
+        self.contexts.clear();
+        self.horizon = horizon;
+        self.step = 0;
+        self.usage.fill(0.0);
+        Ok(())
     }
 
     /// The current step, from 0; the horizon when the episode is over.
@@ -308,6 +319,27 @@ impl<'a> EpisodeRun<'a> {
         expect_finite("context", context)?;
         self.problem.check_context(context)
     }
+}
+
+/// Checks that an episode can be played with these budgets when a step uses at least `least`.
+fn check_budgets(least: &[f64], horizon: usize, budgets: &[f64]) -> Result<(), Error> {
+    expect_length("the budgets", budgets, least.len())?;
+    if horizon == 0 {
+        return Err(Error::Empty { what: "step" });
+    }
+    ledger::check_budgets(budgets)?;
+    for (budget, (&given, &usage)) in budgets.iter().zip(least).enumerate() {
+        let least = Product::new(usage, horizon).ceiling();
+        if given < least {
+            return Err(Error::BudgetTooSmall {
+                budget,
+                given,
+                least,
+                horizon,
+            });
+        }
+    }
+    Ok(())
 }
 
 /// A step whose context is known and which is not yet paid.

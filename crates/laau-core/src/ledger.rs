@@ -44,19 +44,24 @@ impl Ledger {
     /// # Errors
     /// [`Error::NotFinite`] or [`Error::Negative`].
     pub fn new(budgets: &[f64]) -> Result<Self, Error> {
-        expect_finite("budgets", budgets)?;
-        if let Some(index) = budgets.iter().position(|b| *b < 0.0) {
-            return Err(Error::Negative {
-                what: "budgets",
-                index,
-                value: budgets[index],
-            });
-        }
-        Ok(Self {
-            accounts: budgets.iter().map(|&b| Exact::new(b)).collect(),
-            remaining: budgets.to_vec(),
+        let mut ledger = Self {
+            accounts: Vec::new(),
+            remaining: Vec::new(),
             holds: None,
-        })
+        };
+        ledger.reopen(budgets)?;
+        Ok(ledger)
+    }
+
+    /// Opens the accounts anew, as [`Ledger::new`] does, in the memory of the old ones.
+    pub(crate) fn reopen(&mut self, budgets: &[f64]) -> Result<(), Error> {
+        check_budgets(budgets)?;
+        self.accounts.clear();
+        self.accounts.extend(budgets.iter().map(|&b| Exact::new(b)));
+        self.remaining.clear();
+        self.remaining.extend_from_slice(budgets);
+        self.holds = None;
+        Ok(())
     }
 
     /// What remains of each budget: the largest float that is not above the exact remainder.
@@ -289,6 +294,19 @@ impl Ledger {
         for (remaining, account) in self.remaining.iter_mut().zip(&self.accounts) {
             *remaining = account.floor();
         }
+    }
+}
+
+/// Checks that these are budgets.
+pub(crate) fn check_budgets(budgets: &[f64]) -> Result<(), Error> {
+    expect_finite("budgets", budgets)?;
+    match budgets.iter().position(|b| *b < 0.0) {
+        Some(index) => Err(Error::Negative {
+            what: "budgets",
+            index,
+            value: budgets[index],
+        }),
+        None => Ok(()),
     }
 }
 

@@ -39,7 +39,7 @@ pub use advised::Fallback;
 pub use autodiff::{AutoDiff, DualNum, Number, ProblemFunctions};
 pub use backward::{EpisodeGradient, episode_gradient, guarded_episode_gradient};
 pub use closed_form::{ClosedForm, LimitedStep, LinearSteps, Regularity};
-pub use comparison::{Comparison, ComparisonObserver};
+pub use comparison::{Comparison, ComparisonObserver, guarded_name};
 pub use differences::{Slope, central_differences};
 pub use episode::{Episode, Episodes};
 pub use episode_run::{EpisodeRun, Refused, Step};
@@ -61,7 +61,7 @@ pub use report::{
     GuardReport, PolicyReport, Report, Run, SeedReport, align, column_names, four_digits, quantile,
 };
 pub use results::Results;
-pub use rollout::{Rollout, mean_utility, rollout, rollout_all, rollout_hindsight};
+pub use rollout::{Rollout, mean_utility, rollout, rollout_all, rollout_hindsight, utilities, utilities_of};
 pub use scaling::{Affine, Constants, ContextRange, ScaledColumn, Scaling, TrainedOn};
 pub use solver::{
     Differentiate, Exactness, GradientMut, Gradients, Inexact, Input, Queries, Query, SolutionColumns,

@@ -69,6 +69,24 @@ pub trait Agent: Send {
     /// Whatever keeps the policy from deciding; the driver then takes the lower corner and counts a failure.
     fn decide(&mut self, observation: &Observation<'_>, action: &mut [f64]) -> Result<(), Error>;
 
+    /// Becomes what [`Policy::begin`] would give, for another episode; `false`, and nothing done, for an agent that cannot. An agent
+    /// that can saves its memory's allocation in every episode but the first.
+    fn restart(&mut self) -> bool {
+        false
+    }
+
+    /// Prices one step without deciding it, for a driver that has the layer decide within limits of its own: called instead
+    /// of [`Agent::decide`], after which [`Agent::multiplier`] has the prices.
+    ///
+    /// Only for an agent whose decision is the layer's answer at its prices, and nothing else; `None`, and no step taken,
+    /// for any other.
+    ///
+    /// # Errors
+    /// Whatever keeps the policy from pricing the step.
+    fn price(&mut self, _observation: &Observation<'_>) -> Option<Result<(), Error>> {
+        None
+    }
+
     /// The price of each budget behind the last decision, if the policy has one.
     fn multiplier(&self) -> Option<&[f64]> {
         None

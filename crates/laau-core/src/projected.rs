@@ -57,6 +57,14 @@ impl Agent for ProjectedAgent<'_> {
         Ok(())
     }
 
+    fn restart(&mut self) -> bool {
+        let again = self.inner.restart();
+        if again {
+            self.count = 0;
+        }
+        again
+    }
+
     fn multiplier(&self) -> Option<&[f64]> {
         self.inner.multiplier()
     }

@@ -6,7 +6,7 @@ use crate::episode::Episodes;
 use crate::error::Error;
 use crate::policy::Policy;
 use crate::problem::SmoothProblem;
-use crate::rollout::{mean_utility, rollout_all};
+use crate::rollout::utilities;
 use crate::solver::{Differentiate, StepSolver as _};
 
 /// A problem and a step solver for it: everything a policy is built from.
@@ -87,6 +87,7 @@ impl Task {
     /// # Errors
     /// When the problem cannot be played on the episodes.
     pub fn mean_utility(&self, policy: &dyn Policy, episodes: &Episodes) -> Result<f64, Error> {
-        Ok(mean_utility(&rollout_all(&*self.problem, policy, episodes)?))
+        let utilities = utilities(&*self.problem, policy, episodes)?;
+        Ok(utilities.iter().sum::<f64>() / utilities.len().max(1) as f64)
     }
 }

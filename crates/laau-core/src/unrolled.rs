@@ -17,7 +17,7 @@ pub trait Multiplier: Send + Sync {
 ///
 /// A pricer keeps scratch memory and running statistics of the contexts it has read, so that a step costs the same at any
 /// horizon. Its result depends on the observation alone: it reads the contexts that are new since its last call, and all
-/// of them when a step is repeated.
+/// of them when a step is repeated or another episode begins.
 pub trait Pricer: Send {
     /// Writes the price of each budget.
     ///
@@ -122,11 +122,7 @@ struct UnrolledAgent<'a, S> {
 
 impl<S: StepSolver> Agent for UnrolledAgent<'_, S> {
     fn decide(&mut self, observation: &Observation<'_>, action: &mut [f64]) -> Result<(), Error> {
-        if self.last_step_free && observation.is_last() {
-            self.prices.fill(0.0);
-        } else {
-            self.pricer.price(observation, &mut self.prices)?;
-        }
+        self.set_prices(observation)?;
         let query = Query {
             context: observation.context(),
             multiplier: &self.prices,
@@ -139,11 +135,32 @@ impl<S: StepSolver> Agent for UnrolledAgent<'_, S> {
         solution.status.expect_feasible(observation.step)
     }
 
+    /// A pricer reads another episode from its start, and every answer of a layer is for itself.
+    fn restart(&mut self) -> bool {
+        self.prices.fill(0.0);
+        self.unconverged = 0;
+        true
+    }
+
+    fn price(&mut self, observation: &Observation<'_>) -> Option<Result<(), Error>> {
+        Some(self.set_prices(observation))
+    }
+
     fn unconverged(&self) -> usize {
         self.unconverged
     }
 
     fn multiplier(&self) -> Option<&[f64]> {
         Some(&self.prices)
+    }
+}
+
+impl<S> UnrolledAgent<'_, S> {
+    fn set_prices(&mut self, observation: &Observation<'_>) -> Result<(), Error> {
+        if self.last_step_free && observation.is_last() {
+            self.prices.fill(0.0);
+            return Ok(());
+        }
+        self.pricer.price(observation, &mut self.prices)
     }
 }

@@ -4,10 +4,10 @@ use crate::episode_run::EpisodeRun;
 use crate::error::Error;
 use crate::policy::Policy;
 use crate::problem::{Dimensions, Problem};
-use crate::rollout::{Rollout, rollout, rollout_all};
+use crate::rollout::{Rollout, rollout, rollout_all, rollouts_in_turn};
 
 /// Checks a policy on the given episodes and on hard ones made from them: never a violation or a failure, agents that
-/// do not disturb each other, the same answers at every call.
+/// do not disturb each other and restart as new ones, the same answers at every call, the same prices with and without a decision.
 pub fn policy(problem: &dyn Problem, policy: &dyn Policy, episodes: &Episodes) {
     assert_dimensions(problem);
     for (kind, set) in [("given", episodes.clone())]
@@ -44,7 +44,9 @@ pub fn policy(problem: &dyn Problem, policy: &dyn Policy, episodes: &Episodes) {
             policy.name()
         );
     }
+    an_agent_that_restarts_plays_as_a_new_one(problem, policy, episodes);
     agents_do_not_disturb_each_other(problem, policy, episodes);
+    a_step_that_is_only_priced_has_the_prices_of_its_decision(problem, policy, episodes);
 }
 
 /// Episodes at the edges: least and boundless budgets; contexts that are constant, spiked, rising, falling.
@@ -92,6 +94,30 @@ fn hard_episodes(problem: &dyn Problem, episodes: &Episodes) -> Vec<(&'static st
     ]
 }
 
+/// One agent on all episodes, the hard ones too, forwards and backwards, against a new one on each.
+fn an_agent_that_restarts_plays_as_a_new_one(
+    problem: &dyn Problem,
+    policy: &dyn Policy,
+    episodes: &Episodes,
+) {
+    if policy.is_sequential() {
+        return;
+    }
+    let hard = hard_episodes(problem, episodes);
+    let sets = hard.iter().map(|(_, set)| set).chain([episodes]);
+    let mut all: Vec<_> = sets.flat_map(Episodes::iter).collect();
+    all.extend(all.clone().into_iter().rev());
+    let in_turn = rollouts_in_turn(problem, policy, &all).expect("they were played before");
+    for (episode, found) in all.iter().zip(&in_turn) {
+        let alone = rollout(problem, policy, episode).expect("it was played before");
+        assert!(
+            *found == alone,
+            "{}: an agent that restarts plays otherwise than a new one",
+            policy.name()
+        );
+    }
+}
+
 fn agents_do_not_disturb_each_other(problem: &dyn Problem, policy: &dyn Policy, episodes: &Episodes) {
     let d = problem.dimensions().actions;
     let pair = [episodes.get(0), episodes.get(episodes.len() - 1)];
@@ -119,5 +145,33 @@ fn agents_do_not_disturb_each_other(problem: &dyn Problem, policy: &dyn Policy, 
                 policy.name()
             );
         }
+    }
+}
+
+fn a_step_that_is_only_priced_has_the_prices_of_its_decision(
+    problem: &dyn Problem,
+    policy: &dyn Policy,
+    episodes: &Episodes,
+) {
+    let episode = episodes.get(0);
+    let (mut deciding, mut pricing) = (policy.begin(), policy.begin());
+    let mut run =
+        EpisodeRun::new(problem, episode.horizon(), episode.budgets()).expect("it was played before");
+    let mut action = problem.lower().to_vec();
+    for index in 0..episode.horizon() {
+        let step = run.reveal(episode.context(index)).expect("it was played before");
+        let Some(priced) = pricing.price(&step.observation()) else {
+            assert!(index == 0, "{}: step {index} is not priced", policy.name());
+            return;
+        };
+        let decided = deciding.decide(&step.observation(), &mut action);
+        assert!(
+            priced.is_ok() && decided.is_ok() && pricing.multiplier() == deciding.multiplier(),
+            "{}: step {index}: priced alone {:?}, decided {:?}",
+            policy.name(),
+            pricing.multiplier(),
+            deciding.multiplier()
+        );
+        step.pay(&action).expect("it was played before");
     }
 }

@@ -93,6 +93,15 @@ impl CappedLayer {
         self.solver.problem()
     }
 
+    /// Solves one query without a limit on the cost.
+    pub(super) fn solve_unlimited(
+        &mut self,
+        query: Query<'_>,
+        solution: SolutionMut<'_>,
+    ) -> Result<(), Error> {
+        self.solver.solve(query, solution)
+    }
+
     /// Solves one query under a limit on the cost.
     ///
     /// # Errors

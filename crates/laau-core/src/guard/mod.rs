@@ -227,6 +227,7 @@ impl Policy for Guarded {
                 incumbent_failures: 0,
             },
             last_acted: false,
+            unconverged: 0,
         })
     }
 }
@@ -247,6 +248,19 @@ struct GuardedAgent<'a> {
     projection: Projection,
     certificate: Certificate,
     last_acted: bool,
+    /// Actions of its own layer that were short of its tolerance, and played as advised.
+    unconverged: usize,
+}
+
+/// What came of asking for advice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Advice {
+    /// Nothing: it was an error.
+    Failed,
+    /// An action, which may be safe.
+    Action,
+    /// An action within the limits, which change it.
+    Limited,
 }
 
 impl Agent for GuardedAgent<'_> {
@@ -265,16 +279,17 @@ impl Agent for GuardedAgent<'_> {
         self.certificate.gain += lower_cost;
         self.certificate.incumbent_gain += lower_cost - incumbent_cost;
 
-        let advised = self.advise(observation, action);
+        let advice = self.consult(observation, cost, action);
+        let advised = advice != Advice::Failed;
         let set = SafeSet {
             problem: self.problem,
             context,
             cost,
             usage: &self.usage,
         };
-        self.last_acted = !(advised && set.contains(action, &mut self.scratch));
-        if self.last_acted {
-            self.certificate.acted += 1;
+        self.last_acted = !(advice == Advice::Action && set.contains(action, &mut self.scratch));
+        self.certificate.acted += usize::from(self.last_acted);
+        if self.last_acted && advice != Advice::Limited {
             for ((share, &lower), &played) in
                 (self.share.iter_mut().zip(self.problem.lower())).zip(&self.shadow_action)
             {
@@ -337,7 +352,7 @@ impl Agent for GuardedAgent<'_> {
     }
 
     fn unconverged(&self) -> usize {
-        self.advice.unconverged()
+        self.advice.unconverged() + self.unconverged
     }
 
     fn certificate(&self) -> Option<Certificate> {
@@ -379,11 +394,28 @@ impl GuardedAgent<'_> {
         Ok(problem.cost(&self.shadow_action, context))
     }
 
-    /// Asks for advice and brings it into the box; whether there is any.
-    fn advise(&mut self, observation: &Observation<'_>, action: &mut [f64]) -> bool {
+    /// Asks for advice, and brings it into the box.
+    ///
+    /// A guard that acted at the step before will likely act again. It then asks for the prices alone, and has the layer
+    /// decide within the limits at once; only if these turn out not to matter does the layer decide without them.
+    fn consult(&mut self, observation: &Observation<'_>, cost: f64, action: &mut [f64]) -> Advice {
         action.copy_from_slice(self.problem.lower());
-        let advised = self.advice.decide(observation, action).is_ok();
-        self.certificate.advice_failures += usize::from(!advised);
+        let expects_to_act = self.layer.is_some() && self.last_acted;
+        let priced = if expects_to_act {
+            self.advice.price(observation)
+        } else {
+            None
+        };
+        let decided = match priced {
+            None => self.advice.decide(observation, action),
+            Some(Err(error)) => Err(error),
+            Some(Ok(())) if self.limits_matter(observation, cost) => {
+                action.copy_from_slice(self.solution.row(0).action);
+                return Advice::Limited;
+            }
+            Some(Ok(())) => self.decide_at_prices(observation, action),
+        };
+        self.certificate.advice_failures += usize::from(decided.is_err());
         for ((x, &lower), &upper) in action
             .iter_mut()
             .zip(self.problem.lower())
@@ -391,7 +423,65 @@ impl GuardedAgent<'_> {
         {
             *x = if x.is_nan() { lower } else { x.clamp(lower, upper) };
         }
-        advised
+        if decided.is_ok() {
+            Advice::Action
+        } else {
+            Advice::Failed
+        }
+    }
+
+    /// Has the layer decide at the advised prices within the limits; whether that is safe, and other than without them.
+    ///
+    /// By duality, the limits cost the layer's objective at most their duals times what they take from the budgets.
+    fn limits_matter(&mut self, observation: &Observation<'_>, cost: f64) -> bool {
+        /// A loss that counts, relative to the objective: above the solvers' rounding.
+        const LOSS: f64 = 1e-9;
+        let (Some(layer), Some(prices)) = (&mut self.layer, self.advice.multiplier()) else {
+            return false;
+        };
+        let query = Query {
+            context: observation.context(),
+            multiplier: prices,
+            available: &self.usage,
+        };
+        let set = SafeSet {
+            problem: self.problem,
+            context: query.context,
+            cost,
+            usage: &self.usage,
+        };
+        let Ok(cap) = layer.solve(query, cost, self.solution.row_mut(0)) else {
+            return false;
+        };
+        let solution = self.solution.row(0);
+        if !solution.status.is_solved() || !set.contains(solution.action, &mut self.scratch) {
+            return false;
+        }
+        let taken = observation.available.iter().zip(&self.usage);
+        let loss: f64 = (solution.duals.iter().zip(taken))
+            .map(|(dual, (available, most))| dual * (available - most).max(0.0))
+            .sum();
+        let paid: f64 = (prices.iter().zip(self.scratch.usage()))
+            .map(|(price, used)| price * used)
+            .sum();
+        matches!(cap, Cap::Binding { .. }) || loss > LOSS * (self.scratch.cost().abs() + paid)
+    }
+
+    /// What an agent that prices does with its prices.
+    fn decide_at_prices(&mut self, observation: &Observation<'_>, action: &mut [f64]) -> Result<(), Error> {
+        let (Some(layer), Some(prices)) = (&mut self.layer, self.advice.multiplier()) else {
+            return Ok(());
+        };
+        let query = Query {
+            context: observation.context(),
+            multiplier: prices,
+            available: observation.available,
+        };
+        layer.solve_unlimited(query, self.solution.row_mut(0))?;
+        let solution = self.solution.row(0);
+        action.copy_from_slice(solution.action);
+        self.unconverged += usize::from(!solution.status.is_solved());
+        solution.status.expect_feasible(observation.step)
     }
 }
 

@@ -47,6 +47,11 @@ impl Scratch {
         }
     }
 
+    /// The cost of the action that was last asked about.
+    pub(super) fn cost(&self) -> f64 {
+        self.trial.rows[0]
+    }
+
     /// The usage of the action that was last asked about.
     pub(super) fn usage(&self) -> &[f64] {
         &self.trial.rows[1..]

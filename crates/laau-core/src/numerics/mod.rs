@@ -4,5 +4,7 @@ pub mod adam;
 pub mod cholesky;
 pub mod mlp;
 mod normal;
+mod softplus;
 
 pub use normal::normal_pair;
+pub use softplus::softplus;

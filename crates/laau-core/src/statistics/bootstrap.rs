@@ -1,4 +1,6 @@
-//! The hierarchical bootstrap: seeds, then series, then episodes.
+//! The hierarchical bootstrap: seeds, then series, then episodes; and where seeds share series, what each series is worth.
+
+use std::collections::BTreeMap;
 
 use rayon::prelude::*;
 
@@ -61,14 +63,15 @@ pub struct Resampled {
     pub(super) seeds: Vec<u64>,
     /// Different series over all seeds.
     pub(super) series: usize,
-    /// Whether some series occurs under several seeds.
-    pub(super) shares_series: bool,
+    /// If some series occurs under several seeds: the measures of a seed, by its place, without one of its series. A seed with one series
+    /// has none.
+    pub(super) without: Option<BTreeMap<(u64, usize), Vec<f64>>>,
     pub(super) measures: usize,
     /// Seeds that were drawn in each replicate, each counted once.
     pub(super) different: Vec<usize>,
     /// Seed × measure.
     pub(super) observed: Vec<f64>,
-    /// Replicate × slot × measure; a slot is a seed that was drawn.
+    /// Replicate × slot × measure; a slot is a seed that was drawn. Empty if seeds share series.
     pub(super) draws: Vec<f64>,
 }
 
@@ -76,8 +79,8 @@ impl Bootstrap {
     /// Draws again: seeds with replacement, and for each that is drawn series and then episodes by Poisson weights of mean 1.
     ///
     /// Every weight is a hash of what it is for, so that it does not depend on any order: two samples of the same seeds draw
-    /// the same seeds, and a series that occurs under several seeds, or in several samples, has the same weight in all of
-    /// them. Differences between columns, and between samples, are paired that way.
+    /// the same seeds, and a series that occurs in several samples has the same weight in all of them. Differences between
+    /// columns, and between samples, are paired that way. Where seeds share series, nothing is drawn; every series is left out once.
     ///
     /// # Errors
     /// [`Error::Empty`] without seeds, episodes or replicates; [`Error::WrongLength`] or [`Error::NotFinite`].
@@ -101,19 +104,19 @@ impl Bootstrap {
             .flat_map(|(seed, sample)| sample.groups.iter().map(move |group| (group.series, seed)))
             .collect();
         owners.sort_unstable();
-        let mut shared: Vec<u64> = owners
-            .windows(2)
-            .filter(|pair| pair[0].0 == pair[1].0)
-            .map(|pair| pair[0].0)
-            .collect();
-        shared.dedup();
+        let shares_series = owners.windows(2).any(|pair| pair[0].0 == pair[1].0);
         owners.dedup_by_key(|(series, _)| *series);
         let mut observed = vec![0.0; seeds.len() * measures.len()];
         for (sample, out) in prepared.iter().zip(observed.chunks_exact_mut(measures.len())) {
             sample.measure(&vec![1.0; sample.episodes], measures, out);
         }
+        let without = shares_series.then(|| {
+            let of = |(place, sample): (usize, &Prepared)| sample.without_each(place, measures);
+            prepared.iter().enumerate().flat_map(of).collect()
+        });
+        let replicates = if shares_series { 0 } else { self.replicates };
         let drawn_seed = |replicate: u64, slot: usize| below(mix(replicate, slot as u64), seeds.len());
-        let different = (0..self.replicates)
+        let different = (0..replicates)
             .map(|replicate| {
                 let replicate = mix(self.seed, replicate as u64);
                 let mut drawn: Vec<usize> =
@@ -123,7 +126,7 @@ impl Bootstrap {
                 drawn.len()
             })
             .collect();
-        let mut draws = vec![0.0; self.replicates * observed.len()];
+        let mut draws = vec![0.0; replicates * observed.len()];
         draws
             .par_chunks_mut(observed.len())
             .enumerate()
@@ -133,14 +136,14 @@ impl Bootstrap {
                 for (slot, out) in out.chunks_exact_mut(measures.len()).enumerate() {
                     let drawn = mix(replicate, slot as u64);
                     let sample = &prepared[drawn_seed(replicate, slot)];
-                    sample.weigh(replicate, drawn, &shared, &mut weights);
+                    sample.weigh(drawn, &mut weights);
                     sample.measure(&weights, measures, out);
                 }
             });
         Ok(Resampled {
             seeds: seeds.iter().map(|sample| sample.seed).collect(),
             series: owners.len(),
-            shares_series: !shared.is_empty(),
+            without,
             measures: measures.len(),
             different,
             observed,
@@ -225,20 +228,30 @@ impl Prepared {
         })
     }
 
+    /// The measures without each series, for a seed at this place.
+    fn without_each(&self, place: usize, measures: &[Measure]) -> Vec<((u64, usize), Vec<f64>)> {
+        let mut begin = 0;
+        let mut found = Vec::new();
+        for group in self.groups.iter().filter(|_| self.groups.len() > 1) {
+            let mut weights = vec![1.0; self.episodes];
+            weights[begin..begin + group.len].fill(0.0);
+            begin += group.len;
+            let mut out = vec![0.0; measures.len()];
+            self.measure(&weights, measures, &mut out);
+            found.push(((group.series, place), out));
+        }
+        found
+    }
+
     /// Weights of the episodes in one draw.
-    fn weigh(&self, replicate: u64, drawn: u64, shared: &[u64], weights: &mut Vec<f64>) {
+    fn weigh(&self, drawn: u64, weights: &mut Vec<f64>) {
         // Of few series all may be drawn zero times; then they are drawn again.
         const TRIES: u64 = 50;
         for attempt in 0..TRIES {
             weights.clear();
             let mut any = false;
             for group in &self.groups {
-                let key = if shared.binary_search(&group.series).is_ok() {
-                    replicate
-                } else {
-                    drawn
-                };
-                let weight = poisson(mix(mix(key, group.series), attempt));
+                let weight = poisson(mix(mix(drawn, group.series), attempt));
                 for episode in 0..group.len {
                     let within = match group.len {
                         1 => 1.0,
@@ -361,14 +374,16 @@ mod tests {
     }
 
     #[test]
-    fn a_series_of_several_seeds_has_one_weight() {
-        // Both seeds have the same two series: whatever seeds are drawn, their means move together.
-        let both = [sample(0, &[1, 2], &[0.0, 1.0]), sample(1, &[1, 2], &[0.0, 1.0])];
+    fn series_of_several_seeds_are_left_out_one_by_one() {
+        let both = [sample(0, &[1, 2], &[0.0, 1.0]), sample(1, &[1, 2], &[4.0, 5.0])];
         let drawn = Bootstrap::default().draw(&both, &[Measure::Mean(0)]).unwrap();
-        assert_eq!(drawn.series, 2);
-        assert!(drawn.draws.chunks_exact(2).all(|slots| slots[0] == slots[1]));
+        assert_eq!((drawn.series, drawn.draws.len()), (2, 0));
+        let without = drawn.without.unwrap();
+        let of = |series: u64, seed: usize| without[&(series, seed)][0];
+        assert_eq!([of(1, 0), of(2, 0), of(1, 1), of(2, 1)], [1.0, 0.0, 5.0, 4.0]);
         let apart = [sample(0, &[1, 2], &[0.0, 1.0]), sample(1, &[3, 4], &[0.0, 1.0])];
         let drawn = Bootstrap::default().draw(&apart, &[Measure::Mean(0)]).unwrap();
+        assert!(drawn.without.is_none());
         assert!(drawn.draws.chunks_exact(2).any(|slots| slots[0] != slots[1]));
     }
 

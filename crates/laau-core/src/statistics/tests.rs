@@ -1,123 +1,80 @@
+use super::planted::{FAILING, Spread, TRACE, WIDE, WORKLOAD, plant, shares};
 use super::*;
-use crate::numerics::normal_pair;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
-/// Where planted data spread, in points of OPT: measured on the policies of the paper at N = 10 to 40.
-#[derive(Clone, Copy)]
-struct Spread {
-    seeds: usize,
-    series: usize,
-    episodes: usize,
-    /// Between seeds: another training.
-    seed: f64,
-    /// Between series: another VM.
-    of_series: f64,
-    /// Between episodes of a series.
-    episode: f64,
-    /// Whether all seeds draw their series from one trace.
-    one_trace: bool,
-}
-
-/// As the embedded workload: every episode another VM, a training that moves by a twentieth of a point.
-const WORKLOAD: Spread = Spread {
-    seeds: 10,
-    series: 60,
-    episodes: 1,
-    seed: 0.05,
-    of_series: 1.0,
-    episode: 0.0,
-    one_trace: false,
-};
-
-/// As the trace: 25 of 100 VMs are tested under a seed, and other seeds meet them again.
-const TRACE: Spread = Spread {
-    seeds: 10,
-    series: 25,
-    episodes: 3,
-    seed: 0.05,
-    of_series: 0.4,
-    episode: 0.8,
-    one_trace: true,
-};
-
-/// One data set with a planted difference between its two columns.
-fn plant(spread: Spread, difference: f64, draw: u64) -> Vec<SeedSample> {
-    let mut rng = ChaCha8Rng::seed_from_u64(draw);
-    let mut normal =
-        |deviation: f64| deviation * normal_pair(1.0 - rng.random::<f64>(), rng.random::<f64>()).0;
-    let trace: Vec<f64> = (0..100).map(|_| normal(spread.of_series)).collect();
-    (0..spread.seeds)
-        .map(|seed| {
-            let trained = normal(spread.seed);
-            let (mut series, mut values) = (Vec::new(), Vec::new());
-            for index in 0..spread.series {
-                // A stride that visits every VM of the trace: seeds share some, and no two have the same.
-                let vm = (seed * 37 + index * 3) % 100;
-                let (number, effect) = if spread.one_trace {
-                    (vm as u64, trace[vm])
-                } else {
-                    (seed as u64 * 1000 + index as u64, normal(spread.of_series))
-                };
-                for _ in 0..spread.episodes {
-                    series.push(number);
-                    values.push(difference + trained + effect + normal(spread.episode));
-                }
-            }
-            SeedSample {
-                seed: seed as u64,
-                series,
-                values,
-            }
-        })
-        .collect()
-}
-
 fn measured(samples: &[SeedSample], replicates: usize) -> Difference {
-    let bootstrap = Bootstrap { replicates, seed: 1 };
-    let drawn = bootstrap.draw(samples, &[Measure::Mean(0)]).unwrap();
-    Difference::between(&[&drawn], |rows| rows[0][0]).unwrap()
-}
-
-/// How often a planted difference is found to hold and not to hold, of a thousand draws.
-fn shares(spread: Spread, difference: f64, block: u64) -> [f64; 2] {
-    const DRAWS: u64 = 1000;
-    let verdicts: Vec<Verdict> = (0..DRAWS)
-        .into_par_iter()
-        .map(|draw| {
-            let key = draw + 10_000 * block;
-            decide(&[measured(&plant(spread, difference, key), 200)]).unwrap()
-        })
-        .collect();
-    [Verdict::Holds, Verdict::DoesNotHold]
-        .map(|verdict| verdicts.iter().filter(|v| **v == verdict).count() as f64 / DRAWS as f64)
+    planted::measured(samples, replicates).unwrap()
 }
 
 #[test]
 fn planted_effects_are_found_on_the_right_side() {
-    for (name, spread) in [("workload", WORKLOAD), ("trace", TRACE)] {
-        let [above, below] = shares(spread, 0.0, 0);
+    for spread in [WORKLOAD, TRACE, WIDE, FAILING] {
+        let name = spread.name;
+        let percent = |share: f64| 100.0 * share;
+        let [above, below] = shares(spread, 0.0, 1000, 0);
         println!(
             "{name}: a difference of 0 is decided in {:.1} %",
-            100.0 * (above + below)
+            percent(above + below)
         );
         assert!(above + below <= 0.05, "{name}: {above} + {below}");
-        let [found, wrong] = shares(spread, 0.1, 1);
-        println!(
-            "{name}: power at .1 point is {:.1} %, wrong side {:.1} %",
-            100.0 * found,
-            100.0 * wrong
-        );
-        assert!(wrong <= 0.025, "{name}: {wrong}");
-        let [found, wrong] = shares(spread, 1.0, 2);
-        println!(
-            "{name}: power at 1 point is {:.1} %, wrong side {:.1} %",
-            100.0 * found,
-            100.0 * wrong
-        );
-        assert!(found >= 0.95 && wrong <= 0.025, "{name}: {found}, {wrong}");
+        for (block, difference) in [(1, 0.1), (2, 1.0)] {
+            let [found, wrong] = shares(spread, difference, 1000, block);
+            println!(
+                "{name}: power at {difference} points is {:.1} %, wrong side {:.1} %",
+                percent(found),
+                percent(wrong)
+            );
+            assert!(wrong <= 0.025, "{name}: {wrong}");
+            // Where VMs are far apart or trainings fail, ten seeds do not find one point, and nobody says they do.
+            let must_find = difference == 1.0 && [WORKLOAD, TRACE].contains(&spread);
+            assert!(!must_find || found >= 0.95, "{name}: {found}");
+        }
     }
+}
+
+#[test]
+fn one_seed_far_away_does_not_make_the_interval_absurd() {
+    for (draw, spread) in [(1, WORKLOAD), (2, TRACE)] {
+        let mut samples = plant(spread, 0.0, draw);
+        samples[3].values.iter_mut().for_each(|value| *value -= 80.0);
+        let found = measured(&samples, 2000);
+        let (low, high) = found.at_95();
+        assert!((found.estimate + 8.0).abs() < 0.5, "{}", found.estimate);
+        // Student's reach for ten seeds is 2.26 standard errors of 8 points each.
+        assert!(high > 0.0 && high - low < 60.0, "{}: {low} {high}", spread.name);
+        assert!(found.seeds_to_decide(0.05).is_some_and(|seeds| seeds < 100));
+    }
+}
+
+#[test]
+fn more_seeds_do_not_lower_what_seeds_share() {
+    // All of the difference between seeds is noise, and all of them have the same two series, which are far apart.
+    let sample = |seed: u64, values: [f64; 2]| SeedSample {
+        seed,
+        series: vec![1, 2],
+        values: values.to_vec(),
+    };
+    let samples: Vec<SeedSample> = (0..10)
+        .map(|seed| sample(seed, [-2.0 + 0.01 * (seed % 3) as f64, 4.0]))
+        .collect();
+    let found = measured(&samples, 200);
+    let spread = Difference::of_seeds(found.per_seed.clone());
+    assert!(spread.at_95().0 > 0.0, "seeds alone would decide it");
+    assert!(found.at_95().0 < 0.0, "{:?}", found.at_95());
+    assert_eq!(found.seeds_to_decide(0.05), None);
+}
+
+#[test]
+fn a_quantile_of_few_draws_is_continued_by_student() {
+    let found = measured(&plant(Spread { seeds: 3, ..WORKLOAD }, 0.0, 4), 2000);
+    // Ten draws of 2000 are beyond the last quantile that is drawn; half of them would be beyond the next.
+    let reach = |outside: f64| found.interval(outside).1 - found.estimate;
+    let student = |outside: f64| student_quantile(2, 1.0 - 0.5 * outside);
+    let ratio = (reach(0.0014) / reach(0.005)) / (student(0.0014) / student(0.005));
+    assert!((ratio - 1.0).abs() < 1e-12, "{ratio}");
+    assert!(reach(0.01) < reach(0.005), "drawn, and wider");
 }
 
 #[test]
@@ -183,15 +140,33 @@ fn an_undecided_difference_says_how_many_seeds_would_decide_it() {
     let difference = Difference::of_seeds(vec![0.3, -0.1, 0.2, -0.05, 0.15]);
     let (low, high) = difference.at_95();
     assert!(low < 0.0 && high > 0.0);
-    let seeds = difference.seeds_to_decide().unwrap();
+    let seeds = difference.seeds_to_decide(0.05).unwrap();
     assert!((6..40).contains(&seeds), "{seeds}");
-    assert_eq!(Difference::of_seeds(vec![1.0]).seeds_to_decide(), None);
+    assert_eq!(Difference::of_seeds(vec![1.0]).seeds_to_decide(0.05), None);
     assert_eq!(
         decide(&[Difference::of_seeds(vec![1.0])]),
         Some(Verdict::Undecided)
     );
     assert_eq!(
-        Difference::of_seeds(vec![1e-9, -1e-9, 1.0, -1.0]).seeds_to_decide(),
+        Difference::of_seeds(vec![1e-9, -1e-9, 1.0, -1.0]).seeds_to_decide(0.05),
         None
     );
+}
+
+#[test]
+fn a_claim_with_a_part_against_it_is_decided_by_that_part() {
+    let of = |values: [f64; 5]| Difference::of_seeds(values.to_vec());
+    // Below zero at 95 %, and not at 95 % corrected for two.
+    let against = of([-1.0, -0.2, -0.9, -0.1, -0.7]);
+    let open = of([0.05, -0.04, 0.06, -0.05, 0.0]);
+    let claim = [against.clone(), open.clone()];
+    assert_eq!(decide(&claim), Some(Verdict::Undecided));
+    let seeds = seeds_to_decide(&claim).unwrap();
+    assert_eq!(Some(seeds), against.seeds_to_decide(0.025));
+    assert!((6..10).contains(&seeds), "{seeds}");
+    assert!(open.seeds_to_decide(0.05).unwrap() > 100, "it would decide last");
+    // With none against it, the last of the open parts decides.
+    let likely = of([0.3, -0.1, 0.2, -0.05, 0.15]);
+    let claim = [likely.clone(), open.clone()];
+    assert_eq!(seeds_to_decide(&claim), open.seeds_to_decide(0.05));
 }
