@@ -16,6 +16,9 @@ use laau_core::Inexact;
 use crate::dense::{Dense, Kind, dot};
 use crate::evaluations::Evaluations;
 
+/// From more actions than this on, what is quadratic in them is not made before it is needed.
+pub(crate) const LARGE: usize = 64;
+
 /// Where an action stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Bound {
@@ -80,12 +83,29 @@ impl System {
             form: Form::Schur,
             inverse: vec![0.0; d],
             hessian: Dense::new(if diagonal { 0 } else { d }),
-            outer: Dense::new(d + m),
+            // The whole matrix is for systems that are singular; a large one is made when it is met.
+            outer: Dense::new(if diagonal && d > LARGE { m } else { d + m }),
             solved: vec![0.0; d * m],
             right: vec![0.0; d + m],
             free: Vec::with_capacity(d),
             square: false,
         }
+    }
+
+    /// How much larger each active budget would have to be for its dual to vanish, the others' duals as they are: `μ J H⁻¹ Jᵀ`.
+    /// Not known where the Hessian was not eliminated.
+    pub(crate) fn idle_distances<'a>(
+        &'a self,
+        evaluations: &'a Evaluations,
+        set: &'a ActiveSet,
+        duals: &'a [f64],
+    ) -> impl Iterator<Item = (usize, f64)> + 'a {
+        let d = evaluations.d;
+        let known = self.form == Form::Schur;
+        (set.budgets.iter().enumerate().filter(move |_| known)).map(move |(row, &m)| {
+            let jacobian = &evaluations.jacobian[m * d..][..d];
+            (m, duals[m] * dot(jacobian, &self.solved[row * d..][..d]))
+        })
     }
 
     /// Eliminates the Hessian, with `ridge` added to its diagonal, and factorises the Schur complement, with
@@ -288,6 +308,7 @@ impl System {
         self.free.clear();
         self.free.extend((0..d).filter(|i| set.bounds[*i] == Bound::Free));
         let (f, n) = (self.free.len(), self.free.len() + set.budgets.len());
+        self.outer.make_room(n);
         let matrix = self.outer.matrix(n);
         matrix.fill(0.0);
         for (row, &i) in self.free.iter().enumerate() {

@@ -100,6 +100,13 @@ impl Dense {
         }
     }
 
+    /// Room for matrices of so many rows, too.
+    pub(crate) fn make_room(&mut self, size: usize) {
+        if size > self.largest {
+            *self = Self::with_crossing(size, self.crossing);
+        }
+    }
+
     /// The matrix of `size` rows that is factorised next, row-major, to be filled entirely.
     pub(crate) fn matrix(&mut self, size: usize) -> &mut [f64] {
         self.size = size;

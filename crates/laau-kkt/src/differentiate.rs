@@ -150,25 +150,53 @@ impl Workspace {
             weak,
         ) {
             (Some(reason), _) => Exactness::Approximate { reason },
-            (None, true) => Exactness::Approximate {
+            (None, weak) if weak || self.is_almost_idle(query, solution) => Exactness::Approximate {
                 reason: Inexact::WeaklyActive,
             },
             // Short of the tolerance it is the derivative of a point nearby.
-            (None, false) if !solution.status.is_solved() || self.is_on_steps(problem, query, solution) => {
+            (None, _) if !solution.status.is_solved() || self.is_on_steps(problem, query, solution) => {
                 not_solved
             }
-            (None, false) => Exactness::Exact,
+            (None, _) => Exactness::Exact,
         }
     }
 
-    /// Whether all that an active budget of curved usage pays for above the lower corner is a few roundings of it. Usage, as it is
-    /// computed, is a staircase there, and where on a step the action stands is not what the derivative is of.
-    fn is_on_steps(&self, problem: &dyn SmoothProblem, query: Query<'_>, solution: SolutionRef<'_>) -> bool {
+    /// Whether an active budget that was larger by its tolerance would not bind: the same kink as one that has so much left.
+    ///
+    /// How much larger is read off the system, whose Hessian has the dual's part: so only where the dual weighs next to nothing.
+    fn is_almost_idle(&self, query: Query<'_>, solution: SolutionRef<'_>) -> bool {
+        /// A share of an action's marginal price that is next to nothing.
+        const SLIGHT: f64 = 1e-6;
         let Self {
-            options,
+            system,
             evaluations,
             polish,
             ..
+        } = self;
+        let d = evaluations.d;
+        let duals = solution.duals;
+        let weighs_nothing = |budget: usize| {
+            (0..d).filter(|i| polish.set.bounds[*i] == Bound::Free).all(|i| {
+                let priced = |m: usize, price: f64| price * evaluations.jacobian[m * d + i].abs();
+                let all = query.multiplier.iter().zip(duals).enumerate();
+                let all: f64 = all.map(|(m, (price, dual))| priced(m, price + dual)).sum();
+                priced(budget, duals[budget]) <= SLIGHT * all
+            })
+        };
+        let mut distances = system.idle_distances(evaluations, &polish.set, duals);
+        distances.any(|(m, distance)| {
+            let size = query.available[m].abs() + evaluations.usage[m].abs();
+            distance <= self.options.active_tolerance * size && weighs_nothing(m)
+        })
+    }
+
+    /// Whether a rounding of an active budget of curved usage is worth noticing beside all that it pays for above the lower corner.
+    /// Usage, as it is computed, is a staircase there, and where on a step the action stands is not what the derivative is of.
+    fn is_on_steps(&self, problem: &dyn SmoothProblem, query: Query<'_>, solution: SolutionRef<'_>) -> bool {
+        /// The share of what is paid for above the lower corner that a rounding of the budget may be.
+        const NOTICEABLE: f64 = 1e-6;
+        let Self {
+            evaluations, polish, ..
         } = self;
         if evaluations.structure.affine_usage {
             return false;
@@ -178,7 +206,7 @@ impl Workspace {
             let rises = jacobian.iter().zip(solution.action.iter().zip(problem.lower()));
             let risen: f64 = rises.map(|(j, (x, lower))| j.abs() * (x - lower)).sum();
             let size = query.available[m].abs() + evaluations.usage[m].abs();
-            risen <= options.active_tolerance * size
+            NOTICEABLE * risen <= f64::EPSILON * size
         })
     }
 
@@ -361,6 +389,9 @@ impl Workspace {
                     }
                 }
             };
+            if mixed.len() < d * context {
+                mixed.resize(d * context, 0.0);
+            }
             let by_action = &mut mixed[..d * context];
             problem.lagrangian_mixed(action, query.context, weights, by_action);
             subtract(by_action, p);

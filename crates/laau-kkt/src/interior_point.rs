@@ -37,7 +37,8 @@ use crate::workspace::Workspace;
 /// lower bounds and the rest is solved. Pinned actions are exempt from the residual: where usage starts flat (as `x²` from
 /// `0`) they have no multipliers.
 ///
-/// After construction nothing is allocated, as long as the problem's own methods do not.
+/// After construction nothing is allocated, as long as the problem's own methods do not; from 65 actions on, what is quadratic in them
+/// is allocated when it is first needed: for gradients in contexts, and with a diagonal Hessian for singular systems.
 ///
 /// ```
 /// use std::sync::Arc;

@@ -5,7 +5,7 @@ use laau_core::{
     infeasible, invalid_input, validate_problem,
 };
 
-use crate::active_set::System;
+use crate::active_set::{LARGE, System};
 use crate::barrier::Barrier;
 use crate::direct::Model;
 use crate::error::Error;
@@ -64,7 +64,7 @@ impl Workspace {
             scratch: vec![0.0; d],
             p: vec![0.0; d],
             q: vec![0.0; m],
-            mixed: vec![0.0; context * d.max(m)],
+            mixed: vec![0.0; context * if d > LARGE { m } else { d.max(m) }],
         })
     }
 

@@ -55,7 +55,7 @@ fn a_budget_that_is_used_up_at_an_upper_bound_is_a_kink() {
                         "{query:?}: {action:?}"
                     );
                     // Within a few hundred roundings of the kink both are honest; farther off the derivative exists.
-                    if relative > 1e-11 {
+                    if relative >= 1e-11 {
                         assert_eq!(exactness, Exactness::Exact, "{query:?}");
                     }
                     if exactness == Exactness::Exact {

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use crate::gradcheck::{GradcheckOptions, check_capped, check_guarded_episode};
-use laau_core::problems::{LogUtility, PowerProvisioning, Trading, VmAllocation, WeightedFairness, Wireless};
+use laau_core::problems::{
+    LlmTokens, LogUtility, PowerProvisioning, Trading, VmAllocation, WeightedFairness, Wireless,
+};
 use laau_core::{
-    Cap, CappedLayer, Constant, Differentiate, Dimensions, Episodes, Error, Exactness, Gradients, Guarded,
-    Inexact, Multiplier, Observation, Pricer, Problem, Query, Shadow, SmoothProblem, Solutions, Status,
-    StepSolver, Task, Unrolled, guarded_episode_gradient, rollout,
+    Agent, Cap, CappedLayer, Constant, Differentiate, Dimensions, Episodes, Error, Exactness, Gradients,
+    Guarded, Inexact, Multiplier, Observation, Policy, Pricer, Problem, Query, Shadow, SmoothProblem,
+    Solutions, Status, StepSolver, Task, Unrolled, guarded_episode_gradient, rollout,
 };
 use laau_kkt::{FairnessLayer, InteriorPoint, Options};
 use rand::{RngExt, SeedableRng};
@@ -103,7 +105,38 @@ fn cases() -> Vec<Case> {
             1e-4,
         ),
         Case::new(Trading::inventory(), (&[1.0], &[4.0]), (&[2.0], &[4.0]), 1e-4),
+        Case::new(
+            LlmTokens::two_classes(),
+            (&[2.0, 2.0, 0.1, 0.1], &[8.0, 8.0, 0.9, 0.9]),
+            (&[4.0, 6.0], &[8.0, 12.0]),
+            1e-4,
+        ),
     ]
+}
+
+/// A policy that prices, but does not say so.
+struct DecidesOnly<P>(P);
+
+impl<P: Policy> Policy for DecidesOnly<P> {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn begin(&self) -> Box<dyn Agent + '_> {
+        Box::new(DecidingAgent(self.0.begin()))
+    }
+}
+
+struct DecidingAgent<'a>(Box<dyn Agent + 'a>);
+
+impl Agent for DecidingAgent<'_> {
+    fn decide(&mut self, observation: &Observation<'_>, action: &mut [f64]) -> Result<(), Error> {
+        self.0.decide(observation, action)
+    }
+
+    fn multiplier(&self) -> Option<&[f64]> {
+        self.0.multiplier()
+    }
 }
 
 fn between(rng: &mut ChaCha8Rng, (low, high): &(Vec<f64>, Vec<f64>)) -> Vec<f64> {
@@ -231,14 +264,29 @@ fn the_gradient_of_guarded_episodes_equals_differences_for_every_problem() {
             // The same steps as at deployment, where sums are exact.
             let gradient = guarded_episode_gradient(&mut layer, &episode, shadow.get(0), &prices).unwrap();
             let advice = Unrolled::new("advice", Prices(prices), case.layer.clone()).unwrap();
-            let guarded = Guarded::new(
-                "guarded",
-                Arc::new(advice.priced_to_the_end()),
-                Arc::new(incumbent),
-                Arc::clone(&case.problem) as Arc<_>,
-                level,
+            let (advice, incumbent) = (Arc::new(advice.priced_to_the_end()), Arc::new(incumbent));
+            let [played, decided] = [
+                Arc::clone(&advice) as Arc<dyn Policy>,
+                Arc::new(DecidesOnly(advice)),
+            ]
+            .map(|advice| {
+                let problem = Arc::clone(&case.problem) as Arc<_>;
+                let guarded = Guarded::new("guarded", advice, incumbent.clone(), problem, level);
+                rollout(&*case.problem, &guarded.unwrap().in_layer(&task), &episode).unwrap()
+            });
+            // Asked for its prices alone, the advice leads to the same actions as asked to decide.
+            for (priced, decided) in played.actions.iter().zip(&decided.actions) {
+                assert!(
+                    (priced - decided).abs() <= 1e-6 * decided.abs().max(1.0),
+                    "{name}: {priced} {decided}"
+                );
+            }
+            // A limit that is met to the last bit may count as met in the one and as passed in the other.
+            let [ours, theirs] = [&played, &decided].map(|played| played.certificate.unwrap().acted);
+            assert!(
+                ours.abs_diff(theirs) <= 1,
+                "{name}: acted in {ours} and {theirs} steps"
             );
-            let played = rollout(&*case.problem, &guarded.unwrap().in_layer(&task), &episode).unwrap();
             let cost: f64 = played.costs.iter().sum();
             assert!(
                 (gradient.cost - cost).abs() <= 1e-9 * cost.abs(),

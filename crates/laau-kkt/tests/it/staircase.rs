@@ -221,3 +221,37 @@ fn a_budget_just_above_the_lower_corner_does_not_hinder_others_that_meet() {
         &[5.000_000_000_000_5e-9, 999_999_999.999_999_8, 2e8],
     );
 }
+
+/// One action is on its upper bound and uses nearly all; a rounding of that moves the other by a thousandth of a part.
+#[test]
+fn a_budget_that_all_but_does_not_bind_is_a_kink_from_either_side() {
+    check(
+        Steps {
+            soft: false,
+            lower: vec![0.0, 0.0],
+            upper: vec![6e7, 800.0],
+            matrix: vec![1.0, 1.0, 0.0, 1.0],
+            weights: vec![1.0; 2],
+        },
+        &[2.0, 10.0, 0.3],
+        &[0.0, 2e-7],
+        &[2_340_000_000_096_838.0, 249_600.0],
+    );
+}
+
+/// A rounding of the budget moves the action by some 1e-5 of itself, and so does a share of its price.
+#[test]
+fn a_rounding_that_shows_in_the_action_is_flagged() {
+    check(
+        Steps {
+            soft: false,
+            lower: vec![1.0, 0.0],
+            upper: vec![1.0, 4e-5],
+            matrix: vec![1.0, 1.0],
+            weights: vec![1.0; 2],
+        },
+        &[0.0, 0.02, 0.0],
+        &[2e6],
+        &[0.500_000_000_000_5],
+    );
+}
