@@ -264,6 +264,11 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Error> {
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let beside = name_beside(path)?;
     let write = || {
+        // Moving a file there would replace a device, a pipe or a link by it.
+        if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
+            let kind = std::io::ErrorKind::InvalidInput;
+            return Err(std::io::Error::new(kind, "expected a regular file, or none"));
+        }
         let mut file = fs::File::create(&beside)?;
         file.write_all(bytes)?;
         file.sync_all()?;

@@ -3,9 +3,29 @@
 use std::sync::Arc;
 
 use laau_core::{Dimensions, Episodes, GradientCounts, Shadow};
+use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::model::Model;
+
+/// What the network of a minibatch is computed in. Weights, budgets, layer, loss and the optimiser's state are doubles in either.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Precision {
+    /// Doubles.
+    #[default]
+    F64,
+    /// Singles: twice as many to a vector.
+    F32,
+}
+
+impl Precision {
+    /// Files say it only where it is not the default.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
 
 /// What one minibatch gave.
 #[derive(Debug, Clone, Copy, PartialEq)]

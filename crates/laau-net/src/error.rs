@@ -36,9 +36,9 @@ pub enum Error {
         source: std::io::Error,
     },
     /// A training run whose loss or gradient is no longer finite, or has exploded.
-    #[error("training diverged in epoch {epoch}, batch {batch}: {reason}; {hint}")]
+    #[error("training diverged in epoch {}, batch {}: {reason}; {hint}", epoch + 1, batch + 1)]
     Diverged {
-        /// The epoch, from 0.
+        /// The epoch, from 0; messages count from 1.
         epoch: usize,
         /// The batch within it, from 0.
         batch: usize,

@@ -23,6 +23,7 @@ use laau_core::{GradientCounts, Problem, TrainedOn};
 use serde::{Deserialize, Serialize};
 
 use crate::archive::{Archive, Fault, read, write_atomically};
+use crate::engine::Precision;
 use crate::error::Error;
 use crate::model::Model;
 use crate::spec::{ModelSpec, Network};
@@ -51,6 +52,9 @@ pub struct Summary {
     pub gradients: GradientCounts,
     /// The engine that computed them; none for a model that was not trained, or by an engine of another crate.
     pub engine: Option<EngineKind>,
+    /// What the network was computed in while they were; its weights are doubles in any case.
+    #[serde(default, skip_serializing_if = "Precision::is_default")]
+    pub precision: Precision,
     /// The optimiser's name; none for a model that was not trained.
     pub optimiser: Option<String>,
     /// Number of episodes it was trained on.
@@ -73,6 +77,7 @@ impl Summary {
             best_validation_utility: None,
             gradients: GradientCounts::default(),
             engine: None,
+            precision: Precision::F64,
             optimiser: None,
             episodes: 0,
             version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -238,7 +238,8 @@ impl Fit for Laau {
             .with("epochs", trained.history.len())
             .with_document(document);
         if let Some(epoch) = trained.summary.best_epoch {
-            fitted = fitted.with("best_epoch", epoch);
+            // From 1, as epochs are counted wherever they are shown.
+            fitted = fitted.with("best_epoch", epoch + 1);
         }
         fitted.gradients = Some(trained.summary.gradients);
         match guard {

@@ -13,6 +13,7 @@ mod file;
 mod fused;
 mod guarded;
 mod laau;
+mod lanes;
 mod math;
 mod model;
 mod network;
@@ -22,7 +23,7 @@ mod statistics;
 mod train;
 
 pub use archive::write_atomically;
-pub use engine::{BatchResult, Engine};
+pub use engine::{BatchResult, Engine, Precision};
 pub use error::Error;
 pub use fused::FusedEngine;
 pub use laau::{Laau, TrainedGuard};

@@ -6,6 +6,7 @@ use pulp::Scalar;
 use crate::candle_engine::CustomPricer;
 use crate::error::Error;
 use crate::features::{ContextReader, observe};
+use crate::lanes::Doubles;
 use crate::network::forward;
 use crate::spec::{ModelSpec, Network};
 use crate::statistics::Statistics;
@@ -193,7 +194,7 @@ pub(crate) fn finish_prices(
     outputs: &mut [f64],
 ) -> Result<(), laau_core::Error> {
     for (price, base) in outputs.iter_mut().zip(base) {
-        *price = base * spec.output.apply(Scalar::new(), *price).0;
+        *price = base * spec.output.apply(Doubles(Scalar::new()), *price).0;
     }
     match outputs.iter().position(|price| !price.is_finite()) {
         None => Ok(()),

@@ -3,10 +3,10 @@
 use std::f64::consts::LOG2_E;
 
 pub(crate) use laau_core::numerics::mlp::forward;
-use pulp::Simd;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use crate::lanes::Lanes;
 use crate::math;
 use crate::spec::{ModelSpec, Network, Output, PriceBase};
 
@@ -142,21 +142,21 @@ const LARGEST_EXPONENT: f64 = 30.0;
 impl Output {
     /// The factor of the price for a network output `z`, and its derivative. It is 1 at `z = 0`.
     #[inline(always)]
-    pub(crate) fn apply<S: Simd>(self, simd: S, z: S::f64s) -> (S::f64s, S::f64s) {
+    pub(crate) fn apply<S: Lanes>(self, simd: S, z: S::Vector) -> (S::Vector, S::Vector) {
         match self {
             Self::Softplus => {
-                let unit = simd.splat_f64s(LOG2_E);
+                let unit = simd.constant(LOG2_E);
                 let (value, slope) = math::softplus(simd, z);
-                (simd.mul_f64s(value, unit), simd.mul_f64s(slope, unit))
+                (simd.mul(value, unit), simd.mul(slope, unit))
             }
             Self::Exp => math::held_exp(simd, z, LARGEST_EXPONENT),
             Self::Rectified => {
-                let (zero, one) = (simd.splat_f64s(0.0), simd.splat_f64s(1.0));
-                let value = simd.add_f64s(z, one);
-                let is_positive = simd.greater_than_f64s(value, zero);
+                let (zero, one) = (simd.constant(0.0), simd.constant(1.0));
+                let value = simd.add(z, one);
+                let is_positive = simd.greater_than(value, zero);
                 (
-                    simd.select_f64s(is_positive, value, zero),
-                    simd.select_f64s(is_positive, one, zero),
+                    simd.select(is_positive, value, zero),
+                    simd.select(is_positive, one, zero),
                 )
             }
         }
@@ -166,6 +166,7 @@ impl Output {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lanes::Doubles;
     use laau_core::Dimensions;
     use laau_core::problems::WeightedFairness;
     use pulp::Scalar;
@@ -247,9 +248,9 @@ mod tests {
     #[test]
     fn outputs_are_one_at_zero_and_never_negative() {
         for output in [Output::Softplus, Output::Exp, Output::Rectified] {
-            assert!((output.apply(Scalar::new(), 0.0).0 - 1.0).abs() < 1e-15);
+            assert!((output.apply(Doubles(Scalar::new()), 0.0).0 - 1.0).abs() < 1e-15);
             for z in [-1e300, -800.0, -31.0, -1.0, 31.0, 700.0, 1e300] {
-                let (value, slope) = output.apply(Scalar::new(), z);
+                let (value, slope) = output.apply(Doubles(Scalar::new()), z);
                 assert!(
                     value >= 0.0 && value.is_finite() && slope >= 0.0,
                     "{output:?} {z}"

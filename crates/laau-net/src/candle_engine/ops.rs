@@ -13,6 +13,7 @@ use laau_core::{
 use pulp::Scalar;
 
 use crate::guarded::GuardedLayer;
+use crate::lanes::Doubles;
 use crate::spec::Output;
 
 /// The layer that all steps of a graph share, and what they report.
@@ -348,7 +349,7 @@ impl CustomOp2 for PriceOp {
         let budgets = l2.shape().dims2()?.1;
         for (i, (price, remaining)) in prices.iter_mut().zip(&*remaining).enumerate() {
             let (base, _) = self.base.at(i / budgets, i % budgets, *remaining);
-            *price = base * self.output.apply(Scalar::new(), *price).0;
+            *price = base * self.output.apply(Doubles(Scalar::new()), *price).0;
         }
         Ok((CpuStorage::F64(prices), l1.shape().clone()))
     }
@@ -364,7 +365,7 @@ impl CustomOp2 for PriceOp {
         let budgets = remaining.dims2()?.1;
         for (i, ((z, b), upstream)) in z.iter_mut().zip(&mut b).zip(upstream).enumerate() {
             let (base, falling) = self.base.at(i / budgets, i % budgets, *b);
-            let (value, slope) = self.output.apply(Scalar::new(), *z);
+            let (value, slope) = self.output.apply(Doubles(Scalar::new()), *z);
             (*z, *b) = (upstream * base * slope, upstream * falling * value);
         }
         Ok((Some(like(z, outputs)?), Some(like(b, remaining)?)))

@@ -1,19 +1,19 @@
 use std::ops::{Deref, DerefMut};
 
-/// A table of floats that starts at a cache line, so that no vector of it crosses one.
+/// A table of numbers that starts at a cache line, so that no vector of it crosses one.
 #[derive(Debug)]
-pub(super) struct Aligned {
-    values: Vec<f64>,
+pub(super) struct Aligned<T = f64> {
+    values: Vec<T>,
     start: usize,
     end: usize,
 }
 
-impl Aligned {
+impl<T: Copy + Default> Aligned<T> {
     const LINE_BYTES: usize = 64;
-    const LINE: usize = Self::LINE_BYTES / size_of::<f64>();
+    const LINE: usize = Self::LINE_BYTES / size_of::<T>();
 
     pub(super) fn zeros(len: usize) -> Self {
-        let values = vec![0.0; len + Self::LINE];
+        let values = vec![T::default(); len + Self::LINE];
         let start = values.as_ptr().align_offset(Self::LINE_BYTES).min(Self::LINE);
         Self {
             values,
@@ -23,23 +23,23 @@ impl Aligned {
     }
 }
 
-impl Deref for Aligned {
-    type Target = [f64];
+impl<T> Deref for Aligned<T> {
+    type Target = [T];
 
     #[inline(always)]
-    fn deref(&self) -> &[f64] {
+    fn deref(&self) -> &[T] {
         &self.values[self.start..self.end]
     }
 }
 
-impl DerefMut for Aligned {
+impl<T> DerefMut for Aligned<T> {
     #[inline(always)]
-    fn deref_mut(&mut self) -> &mut [f64] {
+    fn deref_mut(&mut self) -> &mut [T] {
         &mut self.values[self.start..self.end]
     }
 }
 
-impl Clone for Aligned {
+impl<T: Copy + Default> Clone for Aligned<T> {
     fn clone(&self) -> Self {
         let mut copy = Self::zeros(self.len());
         copy.copy_from_slice(self);
@@ -54,12 +54,12 @@ mod tests {
     #[test]
     fn a_table_and_its_copy_start_at_a_line() {
         for len in [1, 7, 8, 1000] {
-            let mut table = Aligned::zeros(len);
+            let mut table = Aligned::<f64>::zeros(len);
             table[len - 1] = 1.0;
             let copy = table.clone();
             assert_eq!(copy[..], table[..]);
             for table in [&table, &copy] {
-                assert_eq!(table.as_ptr().align_offset(Aligned::LINE_BYTES), 0);
+                assert_eq!(table.as_ptr().align_offset(Aligned::<f64>::LINE_BYTES), 0);
             }
         }
     }

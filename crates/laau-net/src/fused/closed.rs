@@ -1,13 +1,13 @@
 //! The steps of a layer that is a formula: played once, with their derivatives.
 
 use laau_core::{ClosedForm, Dimensions, LinearSteps, Queries, Regularity};
-use pulp::Simd;
 
 use super::aligned::Aligned;
 use super::guarded::LaneLimits;
 use super::workspace::{Exchange, Step};
 use crate::engine::BatchResult;
 use crate::error::Error;
+use crate::lanes::Lanes;
 
 /// The steps of a minibatch with one action and one budget, lane by lane, padding included.
 pub(super) struct ClosedSteps {
@@ -48,7 +48,7 @@ impl ClosedSteps {
 
     /// Plays a step: from `b` and `λ` to the next `b`.
     #[inline(always)]
-    pub(super) fn play<S: Simd>(
+    pub(super) fn play<S: Lanes<Real = f64>>(
         &mut self,
         simd: S,
         layer: &dyn ClosedForm,
@@ -56,18 +56,18 @@ impl ClosedSteps {
         exchange: &mut Exchange,
         result: &mut BatchResult,
     ) -> Result<(), Error> {
-        let (reserve, least) = (simd.splat_f64s(step.reserve[0]), simd.splat_f64s(step.least[0]));
-        let remaining = S::as_mut_simd_f64s(&mut exchange.remaining).0;
-        let available = S::as_mut_simd_f64s(&mut self.available).0;
+        let (reserve, least) = (simd.splat(step.reserve[0]), simd.splat(step.least[0]));
+        let remaining = S::vectors_mut(&mut exchange.remaining);
+        let available = S::vectors_mut(&mut self.available);
         for (available, b) in available.iter_mut().zip(&*remaining) {
-            *available = simd.max_f64s(simd.sub_f64s(*b, reserve), least);
+            *available = simd.max(simd.sub(*b, reserve), least);
         }
         match self.linearise(layer, step, &exchange.multipliers)? {
             Regularity::Regular => result.counts.exact += self.batch as u64,
             Regularity::Irregular => self.count(layer, step, &exchange.multipliers, result)?,
         }
-        for (b, used) in remaining.iter_mut().zip(S::as_simd_f64s(&self.usages).0) {
-            *b = simd.sub_f64s(*b, *used);
+        for (b, used) in remaining.iter_mut().zip(S::vectors(&self.usages)) {
+            *b = simd.sub(*b, *used);
         }
         Ok(())
     }
@@ -137,34 +137,34 @@ impl ClosedSteps {
 
     /// The loss of all steps, whose costs are known.
     #[inline(always)]
-    pub(super) fn loss<S: Simd>(&self, simd: S) -> f64 {
-        let weights = S::as_simd_f64s(&self.weights).0;
-        let mut loss = simd.splat_f64s(0.0);
-        for costs in S::as_simd_f64s(&self.costs).0.chunks_exact(weights.len()) {
+    pub(super) fn loss<S: Lanes<Real = f64>>(&self, simd: S) -> f64 {
+        let weights = S::vectors(&self.weights);
+        let mut loss = simd.splat(0.0);
+        for costs in S::vectors(&self.costs).chunks_exact(weights.len()) {
             for (weight, cost) in weights.iter().zip(costs) {
-                loss = simd.mul_add_e_f64s(*weight, *cost, loss);
+                loss = simd.mul_add(*weight, *cost, loss);
             }
         }
-        simd.reduce_sum_f64s(loss)
+        simd.sum(loss)
     }
 
     /// Takes a step back: from `p` after it to `dL/dλ` and to `p` before it, without what flows through the price.
     #[inline(always)]
-    pub(super) fn pull<S: Simd>(&self, simd: S, step: usize, exchange: &mut Exchange) {
-        let weights = S::as_simd_f64s(&self.weights).0;
+    pub(super) fn pull<S: Lanes<Real = f64>>(&self, simd: S, step: usize, exchange: &mut Exchange) {
+        let weights = S::vectors(&self.weights);
         let count = weights.len();
-        let slopes = S::as_simd_f64s(&self.slopes).0;
+        let slopes = S::vectors(&self.slopes);
         let (cost_slopes, slopes) = slopes[4 * step * count..][..4 * count].split_at(count);
         let (usage_slopes, slopes) = slopes.split_at(count);
         let (multiplier_slopes, remaining_slopes) = slopes.split_at(count);
-        let in_multipliers = S::as_mut_simd_f64s(&mut exchange.multipliers).0;
-        let prices = S::as_mut_simd_f64s(&mut exchange.prices).0;
+        let in_multipliers = S::vectors_mut(&mut exchange.multipliers);
+        let prices = S::vectors_mut(&mut exchange.prices);
         let (in_multipliers, prices) = (&mut in_multipliers[..count], &mut prices[..count]);
         for i in 0..count {
-            let spent = simd.mul_f64s(usage_slopes[i], prices[i]);
-            let q = simd.sub_f64s(simd.mul_f64s(weights[i], cost_slopes[i]), spent);
-            in_multipliers[i] = simd.mul_f64s(q, multiplier_slopes[i]);
-            prices[i] = simd.mul_add_e_f64s(q, remaining_slopes[i], prices[i]);
+            let spent = simd.mul(usage_slopes[i], prices[i]);
+            let q = simd.sub(simd.mul(weights[i], cost_slopes[i]), spent);
+            in_multipliers[i] = simd.mul(q, multiplier_slopes[i]);
+            prices[i] = simd.mul_add(q, remaining_slopes[i], prices[i]);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What the networks of a minibatch see.
 
 use crate::features::{LaneReader, base_constants, budget_features, budget_normalisation, share_left};
+use crate::lanes::Real;
 use crate::model::Model;
 use crate::spec::{Features, ModelSpec, PriceBase};
 
@@ -47,7 +48,7 @@ impl BatchInputs {
 
     /// Fills the tape from the contexts of all lanes, `step × lane × entry`.
     #[inline(always)]
-    pub(super) fn fill(&mut self, model: &Model, contexts: &[f64], tape: &mut [f64]) {
+    pub(super) fn fill<T: Real>(&mut self, model: &Model, contexts: &[f64], tape: &mut [T]) {
         let (spec, statistics) = (&model.spec, &model.statistics);
         for (j, out) in self.normalisation.iter_mut().enumerate() {
             *out = budget_normalisation(spec, statistics, j, self.horizon);
@@ -64,7 +65,7 @@ impl BatchInputs {
         if let [(slope, offset)] = *of_contexts {
             for (rows, contexts) in blocks.zip(contexts.chunks_exact(width)) {
                 for (out, value) in rows.iter_mut().zip(contexts) {
-                    *out = value * slope + offset;
+                    *out = T::of(value * slope + offset);
                 }
             }
         } else {
@@ -73,7 +74,7 @@ impl BatchInputs {
                 for (entry, (slope, offset)) in of_contexts.iter().enumerate() {
                     let row = &mut rows[entry * width..][..width];
                     for (out, context) in row.iter_mut().zip(contexts.chunks_exact(context_len)) {
-                        *out = context[entry] * slope + offset;
+                        *out = T::of(context[entry] * slope + offset);
                     }
                 }
             }
@@ -90,17 +91,17 @@ impl BatchInputs {
 
     /// The share of steps left, in every block of each step at the given place.
     #[cold]
-    fn fill_shares(&self, place: usize, (slope, offset): (f64, f64), tape: &mut [f64]) {
+    fn fill_shares<T: Real>(&self, place: usize, (slope, offset): (f64, f64), tape: &mut [T]) {
         let blocks = self.readers.len() * LANES / self.width;
         for (index, rows) in tape.chunks_exact_mut(self.tape_rows * self.width).enumerate() {
             let steps_left = self.horizon - 1 - index / blocks;
-            rows[place..][..self.width].fill(share_left(steps_left, self.horizon) * slope + offset);
+            rows[place..][..self.width].fill(T::of(share_left(steps_left, self.horizon) * slope + offset));
         }
     }
 
     /// The part that looks back at the contexts so far.
     #[inline(always)]
-    fn fill_from_history(&mut self, model: &Model, contexts: &[f64], tape: &mut [f64]) {
+    fn fill_from_history<T: Real>(&mut self, model: &Model, contexts: &[f64], tape: &mut [T]) {
         let (spec, statistics) = (&model.spec, &model.statistics);
         let (budgets, context_len) = (spec.dimensions.budgets, spec.dimensions.context);
         let (horizon, width) = (self.horizon, self.width);
@@ -124,7 +125,7 @@ impl BatchInputs {
                     let (slope, offset) = self.normalisation[index];
                     let out = &mut features[index * width + part * LANES..][..LANES];
                     for i in 0..LANES {
-                        out[i] = values[i] * slope + offset;
+                        out[i] = T::of(values[i] * slope + offset);
                     }
                 });
                 if spec.form == PriceBase::Residual {
@@ -133,7 +134,7 @@ impl BatchInputs {
                         let (constant, _) = base_constants(statistics, m);
                         let out = &mut bases[m * width + part * LANES..][..LANES];
                         for i in 0..LANES {
-                            out[i] = constant * level[i];
+                            out[i] = T::of(constant * level[i]);
                         }
                     }
                 }

@@ -4,21 +4,21 @@
 //! All rows of a block at a step lie side by side, weights are packed in the order in which they are used, and tile sizes are
 //! constants: so the inner loops have nothing to check and keep their sums in registers.
 
-use pulp::Simd;
+use crate::lanes::{Lanes, Real};
 
 /// One row of a block: `B` vectors.
-pub(super) type Row<S, const B: usize> = [<S as Simd>::f64s; B];
+pub(super) type Row<S, const B: usize> = [<S as Lanes>::Vector; B];
 
 /// The rows of a table.
 #[inline(always)]
-pub(super) fn rows<S: Simd, const B: usize>(table: &[f64]) -> &[Row<S, B>] {
-    S::as_simd_f64s(table).0.as_chunks::<B>().0
+pub(super) fn rows<S: Lanes, const B: usize>(table: &[S::Real]) -> &[Row<S, B>] {
+    S::vectors(table).as_chunks::<B>().0
 }
 
 /// The rows of a table, to be written.
 #[inline(always)]
-pub(super) fn rows_mut<S: Simd, const B: usize>(table: &mut [f64]) -> &mut [Row<S, B>] {
-    S::as_mut_simd_f64s(table).0.as_chunks_mut::<B>().0
+pub(super) fn rows_mut<S: Lanes, const B: usize>(table: &mut [S::Real]) -> &mut [Row<S, B>] {
+    S::vectors_mut(table).as_chunks_mut::<B>().0
 }
 
 /// The widths of tiles; a product takes as many of each as there are columns for, the widest first.
@@ -26,8 +26,8 @@ const TILES: [usize; 6] = [10, 5, 4, 3, 2, 1];
 
 /// The widest tile whose sums fit into the registers beside a row, a weight and one to spare. (Without the spare one, sums
 /// are put aside and fetched again: a minibatch took an eighth longer.)
-const fn widest_tile<S: Simd, const B: usize>() -> usize {
-    (S::REGISTER_COUNT - 2 - B) / B
+const fn widest_tile<S: Lanes, const B: usize>() -> usize {
+    (S::REGISTERS - 2 - B) / B
 }
 
 /// Instead of a number of rows: not known before the program runs.
@@ -42,11 +42,11 @@ fn known<const N: usize, T>(rows: &[T]) -> &[T] {
 /// Packs a matrix for [`product`], tile after tile of its columns, each row by row. Element `(i, j)` is at `i · strides.0 + j ·
 /// strides.1`.
 #[inline(always)]
-pub(super) fn pack<S: Simd, const B: usize>(
+pub(super) fn pack<S: Lanes, const B: usize>(
     (inputs, outputs): (usize, usize),
     strides: (usize, usize),
     matrix: &[f64],
-    packed: &mut [f64],
+    packed: &mut [S::Real],
 ) {
     let (mut first, mut rest) = (0, packed);
     for width in TILES {
@@ -55,7 +55,7 @@ pub(super) fn pack<S: Simd, const B: usize>(
             for (i, row) in tile.chunks_exact_mut(width).enumerate() {
                 let at = i * strides.0 + first * strides.1;
                 for (a, weight) in row.iter_mut().enumerate() {
-                    *weight = matrix[at + a * strides.1];
+                    *weight = Real::of(matrix[at + a * strides.1]);
                 }
             }
             first += width;
@@ -68,14 +68,14 @@ pub(super) fn pack<S: Simd, const B: usize>(
 ///
 /// The paper's sizes, ten rows and `FEW` rows, have loops of their own, whose ends the compiler knows.
 #[inline(always)]
-pub(super) fn product<S: Simd, const B: usize, const FEW: usize, T>(
+pub(super) fn product<S: Lanes, const B: usize, const FEW: usize, T>(
     simd: S,
-    packed: &[f64],
+    packed: &[S::Real],
     x: &[Row<S, B>],
     before: &[T],
     out: &mut [Row<S, B>],
-    begin: impl Fn(&T) -> S::f64s,
-    finish: impl Fn(S::f64s, &T, usize) -> S::f64s,
+    begin: impl Fn(&T) -> S::Vector,
+    finish: impl Fn(S::Vector, &T, usize) -> S::Vector,
 ) {
     let columns = Columns {
         simd,
@@ -94,21 +94,21 @@ pub(super) fn product<S: Simd, const B: usize, const FEW: usize, T>(
 }
 
 /// The columns of a product that are still to be done.
-struct Columns<'a, S: Simd, const B: usize, T> {
+struct Columns<'a, S: Lanes, const B: usize, T> {
     simd: S,
-    packed: &'a [f64],
+    packed: &'a [S::Real],
     x: &'a [Row<S, B>],
     before: &'a [T],
     out: &'a mut [Row<S, B>],
 }
 
-impl<S: Simd, const B: usize, T> Columns<'_, S, B, T> {
+impl<S: Lanes, const B: usize, T> Columns<'_, S, B, T> {
     /// Does all columns, for `I` rows.
     #[inline(always)]
     fn add_all<const I: usize>(
         mut self,
-        begin: impl Fn(&T) -> S::f64s,
-        finish: impl Fn(S::f64s, &T, usize) -> S::f64s,
+        begin: impl Fn(&T) -> S::Vector,
+        finish: impl Fn(S::Vector, &T, usize) -> S::Vector,
     ) {
         self.add::<I, 10>(&begin, &finish);
         self.add::<I, 5>(&begin, &finish);
@@ -122,15 +122,15 @@ impl<S: Simd, const B: usize, T> Columns<'_, S, B, T> {
     #[inline(always)]
     fn add<const I: usize, const J: usize>(
         &mut self,
-        begin: &impl Fn(&T) -> S::f64s,
-        finish: &impl Fn(S::f64s, &T, usize) -> S::f64s,
+        begin: &impl Fn(&T) -> S::Vector,
+        finish: &impl Fn(S::Vector, &T, usize) -> S::Vector,
     ) {
         while J <= const { widest_tile::<S, B>() } && self.out.len() >= J {
             let (weights, packed) = self.packed.split_at(J * known::<I, _>(self.x).len());
             let (before, later) = self.before.split_at(J);
             let (out, rest) = std::mem::take(&mut self.out).split_at_mut(J);
             (self.packed, self.before, self.out) = (packed, later, rest);
-            let mut sums = [[self.simd.splat_f64s(0.0); B]; J];
+            let mut sums = [[self.simd.constant(0.0); B]; J];
             for a in 0..J {
                 sums[a] = [begin(&before[a]); B];
             }
@@ -146,13 +146,13 @@ impl<S: Simd, const B: usize, T> Columns<'_, S, B, T> {
 
 /// `bias + Σ_i weights[i] x[i]`, one column.
 #[inline(always)]
-pub(super) fn column<S: Simd, const B: usize>(
+pub(super) fn column<S: Lanes, const B: usize>(
     simd: S,
-    weights: &[f64],
-    bias: f64,
+    weights: &[S::Real],
+    bias: S::Real,
     x: &[Row<S, B>],
 ) -> Row<S, B> {
-    let mut sums = [[simd.splat_f64s(bias); B]; 1];
+    let mut sums = [[simd.splat(bias); B]; 1];
     if x.len() == 10 {
         tile::<S, B, 10, 1>(simd, weights, x, &mut sums);
     } else {
@@ -163,9 +163,9 @@ pub(super) fn column<S: Simd, const B: usize>(
 
 /// Adds up one tile. A small one has two of each sum, so that none waits for the last.
 #[inline(always)]
-fn tile<S: Simd, const B: usize, const I: usize, const J: usize>(
+fn tile<S: Lanes, const B: usize, const I: usize, const J: usize>(
     simd: S,
-    weights: &[f64],
+    weights: &[S::Real],
     x: &[Row<S, B>],
     sums: &mut [Row<S, B>; J],
 ) {
@@ -182,7 +182,7 @@ fn tile<S: Simd, const B: usize, const I: usize, const J: usize>(
         }
         return;
     }
-    let mut others = [[simd.splat_f64s(0.0); B]; J];
+    let mut others = [[simd.constant(0.0); B]; J];
     let (weight_pairs, last_weights) = weights.as_chunks::<2>();
     let (x_pairs, last_x) = x.as_chunks::<2>();
     for (weights, x) in weight_pairs.iter().zip(x_pairs) {
@@ -194,28 +194,28 @@ fn tile<S: Simd, const B: usize, const I: usize, const J: usize>(
     }
     for a in 0..J {
         for b in 0..B {
-            sums[a][b] = simd.add_f64s(sums[a][b], others[a][b]);
+            sums[a][b] = simd.add(sums[a][b], others[a][b]);
         }
     }
 }
 
 #[inline(always)]
-fn accumulate<S: Simd, const B: usize, const J: usize>(
+fn accumulate<S: Lanes, const B: usize, const J: usize>(
     simd: S,
-    weights: &[f64; J],
+    weights: &[S::Real; J],
     x: &Row<S, B>,
     sums: &mut [Row<S, B>; J],
 ) {
     for a in 0..J {
-        let weight = simd.splat_f64s(weights[a]);
+        let weight = simd.splat(weights[a]);
         for b in 0..B {
-            sums[a][b] = simd.mul_add_e_f64s(weight, x[b], sums[a][b]);
+            sums[a][b] = simd.mul_add(weight, x[b], sums[a][b]);
         }
     }
 }
 
 /// Some rows of every step of a table.
-pub(super) struct Rows<'a, S: Simd, const B: usize> {
+pub(super) struct Rows<'a, S: Lanes, const B: usize> {
     pub(super) table: &'a [Row<S, B>],
     /// Rows of a step.
     pub(super) stride: usize,
@@ -223,7 +223,7 @@ pub(super) struct Rows<'a, S: Simd, const B: usize> {
     pub(super) first: usize,
 }
 
-impl<S: Simd, const B: usize> Rows<'_, S, B> {
+impl<S: Lanes, const B: usize> Rows<'_, S, B> {
     /// From the `i`-th wanted row on, step by step; of each step at least the rows that are left of it. (An episode of one step
     /// has no priced one.)
     #[inline(always)]
@@ -239,7 +239,7 @@ impl<S: Simd, const B: usize> Rows<'_, S, B> {
 /// A tile has about ten sums, so that none waits for the last: several rows by five columns, one row by ten, or more rows by
 /// the columns that are left.
 #[inline(always)]
-pub(super) fn contraction<S: Simd, const B: usize, const ADD: bool>(
+pub(super) fn contraction<S: Lanes, const B: usize, const ADD: bool>(
     simd: S,
     x: &Rows<'_, S, B>,
     y: &Rows<'_, S, B>,
@@ -258,7 +258,7 @@ pub(super) fn contraction<S: Simd, const B: usize, const ADD: bool>(
     };
     let fives = outputs - outputs % 5;
     let mut i = 0;
-    while const { S::REGISTER_COUNT >= 32 } && i + 5 <= inputs {
+    while const { S::REGISTERS >= 32 } && i + 5 <= inputs {
         for j in (0..fives).step_by(5) {
             sums.add::<5, 5>(i, j);
         }
@@ -302,7 +302,7 @@ pub(super) fn contraction<S: Simd, const B: usize, const ADD: bool>(
 }
 
 /// The sums of a contraction.
-struct Sums<'a, S: Simd, const B: usize, const ADD: bool> {
+struct Sums<'a, S: Lanes, const B: usize, const ADD: bool> {
     simd: S,
     x: &'a Rows<'a, S, B>,
     y: &'a Rows<'a, S, B>,
@@ -311,7 +311,7 @@ struct Sums<'a, S: Simd, const B: usize, const ADD: bool> {
     matrix: &'a mut [f64],
 }
 
-impl<S: Simd, const B: usize, const ADD: bool> Sums<'_, S, B, ADD> {
+impl<S: Lanes, const B: usize, const ADD: bool> Sums<'_, S, B, ADD> {
     /// Fills `J` columns of the matrix from column `j` on, `I` rows at a time.
     #[inline(always)]
     fn add_columns<const I: usize, const J: usize>(&mut self, j: usize) {
@@ -333,13 +333,13 @@ impl<S: Simd, const B: usize, const ADD: bool> Sums<'_, S, B, ADD> {
     #[inline(always)]
     fn add<const I: usize, const J: usize>(&mut self, i: usize, j: usize) {
         let simd = self.simd;
-        let mut sums = [[simd.splat_f64s(0.0); J]; I];
+        let mut sums = [[simd.constant(0.0); J]; I];
         for (x, y) in self.x.from(i).zip(self.y.from(j)) {
             let (x, y) = (&x[..I], &y[..J]);
             for v in 0..B {
                 for a in 0..I {
                     for b in 0..J {
-                        sums[a][b] = simd.mul_add_e_f64s(x[a][v], y[b][v], sums[a][b]);
+                        sums[a][b] = simd.mul_add(x[a][v], y[b][v], sums[a][b]);
                     }
                 }
             }
@@ -347,7 +347,7 @@ impl<S: Simd, const B: usize, const ADD: bool> Sums<'_, S, B, ADD> {
         for a in 0..I {
             let out = &mut self.matrix[(i + a) * self.outputs + j..][..J];
             for b in 0..J {
-                put::<ADD>(&mut out[b], simd.reduce_sum_f64s(sums[a][b]));
+                put::<ADD>(&mut out[b], simd.sum(sums[a][b]).double());
             }
         }
     }
@@ -355,23 +355,23 @@ impl<S: Simd, const B: usize, const ADD: bool> Sums<'_, S, B, ADD> {
 
 /// Fills `J` entries of the bias, from `j` on.
 #[inline(always)]
-fn totals<S: Simd, const B: usize, const J: usize, const ADD: bool>(
+fn totals<S: Lanes, const B: usize, const J: usize, const ADD: bool>(
     simd: S,
     y: &Rows<'_, S, B>,
     j: usize,
     bias: &mut [f64],
 ) {
-    let mut sums = [simd.splat_f64s(0.0); J];
+    let mut sums = [simd.constant(0.0); J];
     for y in y.from(j) {
         let y = &y[..J];
         for v in 0..B {
             for b in 0..J {
-                sums[b] = simd.add_f64s(sums[b], y[b][v]);
+                sums[b] = simd.add(sums[b], y[b][v]);
             }
         }
     }
     for b in 0..J {
-        put::<ADD>(&mut bias[j + b], simd.reduce_sum_f64s(sums[b]));
+        put::<ADD>(&mut bias[j + b], simd.sum(sums[b]).double());
     }
 }
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use laau_core::{Differentiate, Episodes, Shadow};
 use pulp::{Arch, Simd, WithSimd};
 
-use crate::engine::{BatchResult, Engine, check_sizes};
+use crate::engine::{BatchResult, Engine, Precision, check_sizes};
 use crate::error::Error;
 use crate::model::Model;
 use crate::spec::{ModelSpec, Network};
@@ -33,6 +33,8 @@ pub struct FusedEngine {
     spec: ModelSpec,
     parameters: usize,
     arch: Arch,
+    precision: Precision,
+    /// Numbers of that precision in a vector.
     vector: usize,
     /// One for each thread that has been needed, at least one.
     workers: Vec<Worker>,
@@ -49,6 +51,19 @@ impl FusedEngine {
     /// # Errors
     /// [`Error::InvalidSetting`] when the specification is not of the solver's problem, or the batch is empty.
     pub fn new(solver: Box<dyn Differentiate>, spec: &ModelSpec, batch_size: usize) -> Result<Self, Error> {
+        Self::with_precision(solver, spec, batch_size, Precision::F64)
+    }
+
+    /// An engine like [`FusedEngine::new`] whose network is computed in a precision.
+    ///
+    /// # Errors
+    /// As [`FusedEngine::new`].
+    pub fn with_precision(
+        solver: Box<dyn Differentiate>,
+        spec: &ModelSpec,
+        batch_size: usize,
+        precision: Precision,
+    ) -> Result<Self, Error> {
         spec.validate()?;
         spec.check_problem(solver.problem())?;
         if let Network::Custom(_) = spec.network {
@@ -64,20 +79,21 @@ impl FusedEngine {
             });
         }
         let arch = Arch::new();
-        let vector = arch.dispatch(VectorLength);
+        let vector = arch.dispatch(VectorLength(precision));
         Ok(Self {
             spec: spec.clone(),
             parameters: spec.parameter_len(),
             arch,
+            precision,
             vector,
             parts: Parts::new(
                 spec,
                 solver.closed_form().is_some(),
                 spec.horizon,
                 batch_size,
-                vector,
+                (precision, vector),
             ),
-            workers: vec![Worker::new(solver)],
+            workers: vec![Worker::new(solver, precision)],
             groups: Vec::new(),
             most_threads: usize::MAX,
         })
@@ -165,7 +181,7 @@ impl Engine for FusedEngine {
                 is_formula,
                 episodes.horizon(),
                 batch.len(),
-                self.vector,
+                (self.precision, self.vector),
             );
         }
         if self.parts.count() == 1 {
@@ -183,13 +199,16 @@ impl Engine for FusedEngine {
     }
 }
 
-/// Asks for the number of floats in a vector.
-struct VectorLength;
+/// Asks for the numbers of a precision in a vector.
+struct VectorLength(Precision);
 
 impl WithSimd for VectorLength {
     type Output = usize;
 
     fn with_simd<S: Simd>(self, _: S) -> usize {
-        S::F64_LANES
+        match self.0 {
+            Precision::F64 => S::F64_LANES,
+            Precision::F32 => S::F32_LANES,
+        }
     }
 }

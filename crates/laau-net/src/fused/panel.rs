@@ -6,11 +6,11 @@
 //! are the gradient itself and not vectors still to be reduced, because the vectors of a tile are columns and not lanes: the deltas are
 //! transposed first, once for all rows.
 
-use pulp::Simd;
+use crate::lanes::{Lanes, Real};
 
 /// Some values of every block of a table: those from `first` on.
-pub(super) struct Blocks<'a> {
-    pub(super) table: &'a [f64],
+pub(super) struct Blocks<'a, T> {
+    pub(super) table: &'a [T],
     /// Values of a block.
     pub(super) stride: usize,
     pub(super) first: usize,
@@ -22,42 +22,43 @@ const WIDE: usize = 2;
 /// Writes deltas (`block × column × lane`) tile by tile, each `lane × column`, and adds those of each column to the bias. The columns
 /// that a last tile has too many are left as they are: their sums go nowhere.
 #[inline(always)]
-pub(super) fn transpose<'a, S: Simd, const B: usize>(
-    blocks: impl Iterator<Item = &'a [f64]>,
+pub(super) fn transpose<'a, S: Lanes, const B: usize>(
+    blocks: impl Iterator<Item = &'a [S::Real]>,
     columns: usize,
     count: usize,
-    out: &mut [f64],
+    out: &mut [S::Real],
     bias: &mut [f64],
 ) {
-    let (lanes, of_tile) = (B * S::F64_LANES, WIDE * S::F64_LANES);
+    let (lanes, of_tile) = (B * S::COUNT, WIDE * S::COUNT);
     let tile = count * lanes * of_tile;
     for (index, block) in blocks.enumerate() {
         for (j, row) in block.chunks_exact(lanes).take(columns).enumerate() {
             let first = j / of_tile * tile + index * lanes * of_tile + j % of_tile;
-            let out = &mut out[first..];
-            let mut total = 0.0;
-            for (l, value) in row.iter().enumerate() {
-                out[l * of_tile] = *value;
-                total += value;
+            // With lengths that the compiler knows, nothing is checked value by value.
+            let (row, out) = (&row[..lanes], &mut out[first..][..=(lanes - 1) * of_tile]);
+            let mut total = S::Real::default();
+            for l in 0..lanes {
+                out[l * of_tile] = row[l];
+                total += row[l];
             }
-            bias[j] += total;
+            bias[j] += total.double();
         }
     }
 }
 
 /// Adds `Σ x[i] · y[j]` over all lanes of some blocks to the sums, which are `tile × row × column of the tile`.
 #[inline(always)]
-pub(super) fn panel<S: Simd, const B: usize>(
+pub(super) fn panel<S: Lanes, const B: usize>(
     simd: S,
-    x: &Blocks<'_>,
-    transposed: &[f64],
+    x: &Blocks<'_, S::Real>,
+    transposed: &[S::Real],
     (inputs, outputs, count): (usize, usize, usize),
-    sums: &mut [f64],
+    sums: &mut [S::Real],
 ) {
-    let y = S::as_simd_f64s(transposed).0.as_chunks::<WIDE>().0;
-    let sums = S::as_mut_simd_f64s(sums).0.as_chunks_mut::<WIDE>().0;
-    let lanes = count * B * S::F64_LANES;
-    let tiles = outputs.div_ceil(WIDE * S::F64_LANES);
+    let y = S::vectors(transposed).as_chunks::<WIDE>().0;
+    let sums = S::vectors_mut(sums).as_chunks_mut::<WIDE>().0;
+    let lanes = count * B * S::COUNT;
+    let tiles = outputs.div_ceil(WIDE * S::COUNT);
     for (y, sums) in y
         .chunks_exact(lanes)
         .zip(sums.chunks_exact_mut(inputs))
@@ -82,23 +83,23 @@ pub(super) fn panel<S: Simd, const B: usize>(
 
 /// Adds to `I` rows of a tile, from row `i` on.
 #[inline(always)]
-fn tile<S: Simd, const B: usize, const I: usize>(
+fn tile<S: Lanes, const B: usize, const I: usize>(
     simd: S,
-    x: &Blocks<'_>,
+    x: &Blocks<'_, S::Real>,
     i: usize,
-    y: &[[S::f64s; WIDE]],
-    sums: &mut [[S::f64s; WIDE]; I],
+    y: &[[S::Vector; WIDE]],
+    sums: &mut [[S::Vector; WIDE]; I],
 ) {
-    let lanes = B * S::F64_LANES;
+    let lanes = B * S::COUNT;
     let mut held = *sums;
     let blocks = x.table[x.first + i * lanes..].chunks(x.stride);
     for (x, y) in blocks.zip(y.chunks_exact(lanes)) {
         let x = &x[..I * lanes];
         for l in 0..lanes {
             for a in 0..I {
-                let value = simd.splat_f64s(x[a * lanes + l]);
+                let value = simd.splat(x[a * lanes + l]);
                 for b in 0..WIDE {
-                    held[a][b] = simd.mul_add_e_f64s(value, y[l][b], held[a][b]);
+                    held[a][b] = simd.mul_add(value, y[l][b], held[a][b]);
                 }
             }
         }
@@ -108,13 +109,13 @@ fn tile<S: Simd, const B: usize, const I: usize>(
 
 /// Writes sums, which are `tile × row × column of the tile`, as a matrix.
 #[inline(always)]
-pub(super) fn untile<S: Simd>(sums: &[f64], outputs: usize, matrix: &mut [f64]) {
-    let of_tile = WIDE * S::F64_LANES;
+pub(super) fn untile<S: Lanes>(sums: &[S::Real], outputs: usize, matrix: &mut [f64]) {
+    let of_tile = WIDE * S::COUNT;
     let inputs = matrix.len() / outputs;
     for (i, row) in matrix.chunks_exact_mut(outputs).enumerate() {
         for (index, out) in row.chunks_mut(of_tile).enumerate() {
             let first = (index * inputs + i) * of_tile;
-            out.copy_from_slice(&sums[first..first + out.len()]);
+            Real::widen(&sums[first..first + out.len()], out);
         }
     }
 }

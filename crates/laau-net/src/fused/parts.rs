@@ -11,8 +11,10 @@ use pulp::Arch;
 use super::pass::Pass;
 use super::workspace::{Workspace, bytes_per_lane, is_wide};
 use crate::engine::BatchResult;
+use crate::engine::Precision;
 use crate::error::Error;
 use crate::guarded::GuardedLayer;
+use crate::lanes::Real;
 use crate::model::Model;
 use crate::spec::ModelSpec;
 
@@ -54,14 +56,18 @@ impl Parts {
         is_formula: bool,
         horizon: usize,
         batch: usize,
-        vector: usize,
+        (precision, vector): (Precision, usize),
     ) -> Self {
         let layers = spec.layers();
+        let bytes = match precision {
+            Precision::F64 => bytes_per_lane::<f64>(spec, horizon),
+            Precision::F32 => bytes_per_lane::<f32>(spec, horizon),
+        };
         let weights: usize = layers.iter().map(|(inputs, outputs)| inputs * outputs).sum();
         let most = if is_wide(&layers) {
             WIDE_LANES
         } else {
-            (CACHE / bytes_per_lane(spec, horizon)).max(LEAST_LANES)
+            (CACHE / bytes).max(LEAST_LANES)
         };
         // Whole vectors, and parts of about the same size.
         let most = most / vector * vector;
@@ -118,17 +124,25 @@ pub(super) struct Minibatch<'a> {
 pub(super) struct Worker {
     solver: Box<dyn Differentiate>,
     guard: Option<GuardedLayer>,
-    /// For the parts of a minibatch, and for the last one if that is smaller.
-    workspaces: [Option<Workspace>; 2],
+    workspaces: Workspaces,
     gradient: Vec<f64>,
 }
 
+/// For the parts of a minibatch, and for the last one if that is smaller.
+enum Workspaces {
+    F64([Option<Workspace<f64>>; 2]),
+    F32([Option<Workspace<f32>>; 2]),
+}
+
 impl Worker {
-    pub(super) fn new(solver: Box<dyn Differentiate>) -> Self {
+    pub(super) fn new(solver: Box<dyn Differentiate>, precision: Precision) -> Self {
         Self {
             solver,
             guard: None,
-            workspaces: [None, None],
+            workspaces: match precision {
+                Precision::F64 => Workspaces::F64([None, None]),
+                Precision::F32 => Workspaces::F32([None, None]),
+            },
             gradient: Vec::new(),
         }
     }
@@ -139,7 +153,11 @@ impl Worker {
 
     /// Another one, behind the same guard.
     pub(super) fn fork(&self) -> Self {
-        let mut fork = Self::new(self.solver.clone());
+        let precision = match self.workspaces {
+            Workspaces::F64(_) => Precision::F64,
+            Workspaces::F32(_) => Precision::F32,
+        };
+        let mut fork = Self::new(self.solver.clone(), precision);
         fork.guard =
             (self.guard.as_ref()).map(|guard| GuardedLayer::new(fork.solver.clone(), guard.shared()));
         fork
@@ -160,40 +178,68 @@ impl Worker {
         part: Range<usize>,
         gradient: &mut [f64],
     ) -> Result<BatchResult, Error> {
-        let Minibatch {
-            arch,
-            vector,
-            model,
-            episodes,
-            batch,
-        } = minibatch;
-        let (horizon, whole) = (episodes.horizon(), batch.len());
-        let is_last = part.start > 0 && part.end == whole;
-        let batch = &batch[part];
-        let place = &mut self.workspaces[usize::from(is_last)];
-        let workspace = match place {
-            Some(workspace) if workspace.fits(horizon, batch.len(), whole) => workspace,
-            _ => place.insert(Workspace::new(
-                &*self.solver,
-                &model.spec,
-                horizon,
-                (batch.len(), whole),
-                vector,
-            )),
-        };
-        if let Some(guard) = &mut self.guard {
-            guard.begin(batch);
+        match &mut self.workspaces {
+            Workspaces::F64(places) => play(
+                &mut *self.solver,
+                self.guard.as_mut(),
+                places,
+                minibatch,
+                part,
+                gradient,
+            ),
+            Workspaces::F32(places) => play(
+                &mut *self.solver,
+                self.guard.as_mut(),
+                places,
+                minibatch,
+                part,
+                gradient,
+            ),
         }
-        arch.dispatch(Pass {
-            solver: &mut *self.solver,
-            guard: self.guard.as_mut(),
-            model,
-            episodes,
-            batch,
-            workspace,
-            gradient,
-        })
     }
+}
+
+fn play<T: Real>(
+    solver: &mut dyn Differentiate,
+    mut guard: Option<&mut GuardedLayer>,
+    places: &mut [Option<Workspace<T>>; 2],
+    minibatch: Minibatch<'_>,
+    part: Range<usize>,
+    gradient: &mut [f64],
+) -> Result<BatchResult, Error> {
+    let Minibatch {
+        arch,
+        vector,
+        model,
+        episodes,
+        batch,
+    } = minibatch;
+    let (horizon, whole) = (episodes.horizon(), batch.len());
+    let is_last = part.start > 0 && part.end == whole;
+    let batch = &batch[part];
+    let place = &mut places[usize::from(is_last)];
+    let workspace = match place {
+        Some(workspace) if workspace.fits(horizon, batch.len(), whole) => workspace,
+        _ => place.insert(Workspace::new(
+            solver,
+            &model.spec,
+            horizon,
+            (batch.len(), whole),
+            vector,
+        )),
+    };
+    if let Some(guard) = &mut guard {
+        guard.begin(batch);
+    }
+    arch.dispatch(Pass {
+        solver,
+        guard,
+        model,
+        episodes,
+        batch,
+        workspace,
+        gradient,
+    })
 }
 
 /// Some neighbouring parts, added up in their order.

@@ -25,38 +25,40 @@ use crate::engine::BatchResult;
 use crate::error::Error;
 use crate::features::{base_constants, budget_feature, budget_features};
 use crate::guarded::GuardedLayer;
+use crate::lanes::{Lanes, Real};
 use crate::model::Model;
 use crate::spec::{Output, PriceBase};
 
 /// A minibatch to be played and differentiated.
-pub(super) struct Pass<'a> {
+pub(super) struct Pass<'a, T> {
     pub(super) solver: &'a mut dyn Differentiate,
     /// If there is one.
     pub(super) guard: Option<&'a mut GuardedLayer>,
     pub(super) model: &'a Model,
     pub(super) episodes: &'a Episodes,
     pub(super) batch: &'a [usize],
-    pub(super) workspace: &'a mut Workspace,
+    pub(super) workspace: &'a mut Workspace<T>,
     pub(super) gradient: &'a mut [f64],
 }
 
-impl WithSimd for Pass<'_> {
+impl<T: Real> WithSimd for Pass<'_, T> {
     type Output = Result<BatchResult, Error>;
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
-        match self.workspace.width / S::F64_LANES {
-            1 => self.run::<S, 1>(simd),
-            2 => self.run::<S, 2>(simd),
-            3 => self.run::<S, 3>(simd),
-            _ => self.run::<S, 4>(simd),
+        let lanes = T::lanes(simd);
+        match self.workspace.width / T::Lanes::<S>::COUNT {
+            1 => self.run::<T::Lanes<S>, 1>(lanes),
+            2 => self.run::<T::Lanes<S>, 2>(lanes),
+            3 => self.run::<T::Lanes<S>, 3>(lanes),
+            _ => self.run::<T::Lanes<S>, 4>(lanes),
         }
     }
 }
 
-impl Pass<'_> {
+impl<T: Real> Pass<'_, T> {
     #[inline(always)]
-    fn run<S: Simd, const B: usize>(mut self, simd: S) -> Result<BatchResult, Error> {
+    fn run<S: Lanes<Real = T>, const B: usize>(mut self, simd: S) -> Result<BatchResult, Error> {
         let mut result = BatchResult {
             loss: 0.0,
             counts: GradientCounts::default(),
@@ -69,7 +71,7 @@ impl Pass<'_> {
         if self.workspace.panel.is_wide {
             self.gradient.fill(0.0);
             for layer in &mut self.workspace.layers {
-                layer.sums.fill(0.0);
+                layer.sums.fill(T::default());
             }
         }
         self.backward::<S, B>(simd, &mut result)?;
@@ -83,7 +85,7 @@ impl Pass<'_> {
 
     /// Everything that does not depend on the actions. The padding repeats the last episode.
     #[inline(always)]
-    fn prepare<S: Simd, const B: usize>(&mut self) {
+    fn prepare<S: Lanes<Real = T>, const B: usize>(&mut self) {
         let work = &mut *self.workspace;
         let Dimensions {
             budgets: m, context, ..
@@ -112,6 +114,7 @@ impl Pass<'_> {
         for (index, layer) in work.layers.iter_mut().enumerate() {
             let matrix = layer.matrix(&self.model.parameters);
             let (inputs, outputs) = (layer.inputs, layer.outputs);
+            layer.convert(&self.model.parameters);
             if index == last {
                 columns_of(matrix, outputs, &mut layer.forward);
             } else {
@@ -120,7 +123,7 @@ impl Pass<'_> {
             if index == 0 {
                 // Of the first layer's inputs, only the budget features want a gradient: its first rows.
                 let wanted = layer.backward.len();
-                layer.backward.copy_from_slice(&matrix[..wanted]);
+                T::narrow(&matrix[..wanted], &mut layer.backward);
             } else {
                 pack::<S, B>((outputs, inputs), (1, outputs), matrix, &mut layer.backward);
             }
@@ -129,7 +132,11 @@ impl Pass<'_> {
 
     /// Plays all steps.
     #[inline(always)]
-    fn forward<S: Simd, const B: usize>(&mut self, simd: S, result: &mut BatchResult) -> Result<(), Error> {
+    fn forward<S: Lanes<Real = T>, const B: usize>(
+        &mut self,
+        simd: S,
+        result: &mut BatchResult,
+    ) -> Result<(), Error> {
         let dimensions = self.model.spec.dimensions;
         let m = dimensions.budgets;
         let work = &mut *self.workspace;
@@ -140,8 +147,10 @@ impl Pass<'_> {
         for index in 0..work.horizon {
             let exchange = &mut work.exchange;
             if index + 1 < work.horizon {
-                let mut budgets = rows::<S, B>(&exchange.remaining);
-                let mut prices = rows_mut::<S, B>(&mut exchange.multipliers);
+                let converted = &mut work.converted;
+                let mut budgets = rows::<S, B>(T::read(&exchange.remaining, &mut converted.remaining));
+                let prices = T::place(&mut exchange.multipliers, &mut converted.multipliers);
+                let mut prices = rows_mut::<S, B>(prices);
                 for _ in 0..work.blocks {
                     let (of_block, rest) = tape.split_at_mut(work.tape_rows);
                     let (budgets_of_block, budgets_after) = budgets.split_at(m);
@@ -150,13 +159,14 @@ impl Pass<'_> {
                     let steps_left = work.horizon - 1 - index;
                     network.price::<S, B>(simd, steps_left, of_block, budgets_of_block, prices_of_block);
                 }
+                T::write(&converted.multipliers, &mut exchange.multipliers);
             } else {
                 exchange.multipliers.fill(0.0);
             }
             let step = Step::new(index, dimensions, lanes, contexts, &work.limits);
             match (&mut work.closed, self.solver.closed_form()) {
                 (Some(steps), Some(layer)) if self.guard.is_none() => {
-                    steps.play(simd, layer, step, exchange, result)?;
+                    steps.play(simd.doubles(), layer, step, exchange, result)?;
                 }
                 (Some(steps), Some(layer)) => {
                     steps.play_guarded(layer, self.solver.problem(), step, exchange, result)?;
@@ -171,14 +181,18 @@ impl Pass<'_> {
             if self.guard.is_none() {
                 steps.price(layer, contexts);
             }
-            result.loss = steps.loss(simd);
+            result.loss = steps.loss(simd.doubles());
         }
         Ok(())
     }
 
     /// Carries the gradient back to the first step, and leaves every layer's deltas behind.
     #[inline(always)]
-    fn backward<S: Simd, const B: usize>(&mut self, simd: S, result: &mut BatchResult) -> Result<(), Error> {
+    fn backward<S: Lanes<Real = T>, const B: usize>(
+        &mut self,
+        simd: S,
+        result: &mut BatchResult,
+    ) -> Result<(), Error> {
         let dimensions = self.model.spec.dimensions;
         let m = dimensions.budgets;
         let work = &mut *self.workspace;
@@ -189,7 +203,7 @@ impl Pass<'_> {
         exchange.prices.fill(0.0);
         for index in (0..work.horizon).rev() {
             match &mut work.closed {
-                Some(steps) if self.guard.is_none() => steps.pull(simd, index, exchange),
+                Some(steps) if self.guard.is_none() => steps.pull(simd.doubles(), index, exchange),
                 Some(steps) => steps.pull_guarded(index, exchange),
                 None => {
                     let step = Step::new(index, dimensions, lanes, &work.contexts, &work.limits);
@@ -204,8 +218,11 @@ impl Pass<'_> {
             let tape = rows::<S, B>(&work.tape);
             let deltas = rows_mut::<S, B>(&mut work.deltas);
             let slot = index % work.panel.steps;
-            let mut gradients = rows::<S, B>(&exchange.multipliers);
-            let mut prices = rows_mut::<S, B>(&mut exchange.prices);
+            let converted = &mut work.converted;
+            let gradients = T::read(&exchange.multipliers, &mut converted.multipliers);
+            let mut gradients = rows::<S, B>(gradients);
+            let prices = T::place_to_add(&mut exchange.prices, &mut converted.prices);
+            let mut prices = rows_mut::<S, B>(prices);
             for block in 0..work.blocks {
                 let at = index * work.blocks + block;
                 let (gradients_of_block, gradients_after) = gradients.split_at(m);
@@ -220,6 +237,7 @@ impl Pass<'_> {
                     prices_of_block,
                 );
             }
+            T::add(&converted.prices, &mut exchange.prices);
             if work.panel.is_wide && slot == 0 {
                 let steps = work.panel.steps.min(work.horizon - 1 - index);
                 let chunks = index * work.blocks..(index + steps) * work.blocks;
@@ -239,7 +257,7 @@ impl Pass<'_> {
 
     /// The gradients of all weights.
     #[inline(always)]
-    fn contract<S: Simd, const B: usize>(&mut self, simd: S) {
+    fn contract<S: Lanes<Real = T>, const B: usize>(&mut self, simd: S) {
         let work = &*self.workspace;
         let (tape, deltas) = (rows::<S, B>(&work.tape), rows::<S, B>(&work.deltas));
         let mut rest = &mut *self.gradient;
@@ -263,7 +281,7 @@ impl Pass<'_> {
 
     /// Puts the sums of a wide network's hidden layers where they belong.
     #[inline(always)]
-    fn collect<S: Simd>(&mut self) {
+    fn collect<S: Lanes<Real = T>>(&mut self) {
         let mut rest = &mut *self.gradient;
         for layer in &self.workspace.layers {
             let (matrix, after) = rest.split_at_mut(layer.inputs * layer.outputs);
@@ -277,16 +295,16 @@ impl Pass<'_> {
 
 /// Adds the steps of a panel, which are some blocks of the tape and the first of the deltas, to the gradients of all weights.
 #[inline(always)]
-fn add_panel<S: Simd, const B: usize>(
+fn add_panel<S: Lanes, const B: usize>(
     simd: S,
-    (tape, tape_rows): (&[f64], usize),
-    (deltas, delta_rows): (&[f64], usize),
+    (tape, tape_rows): (&[S::Real], usize),
+    (deltas, delta_rows): (&[S::Real], usize),
     blocks: Range<usize>,
-    layers: &mut [Layer],
-    transposed: &mut [f64],
+    layers: &mut [Layer<S::Real>],
+    transposed: &mut [S::Real],
     gradient: &mut [f64],
 ) {
-    let of_block = B * S::F64_LANES;
+    let of_block = B * S::COUNT;
     let count = blocks.len();
     let tape = &tape[blocks.start * tape_rows * of_block..blocks.end * tape_rows * of_block];
     let deltas = &deltas[..count * delta_rows * of_block];
@@ -339,17 +357,17 @@ fn layer_of<'a>(solver: &'a mut dyn Differentiate, guard: &'a mut Option<&mut Gu
 
 /// The network of a minibatch, for one block at one step.
 #[derive(Clone, Copy)]
-struct Network<'a> {
+struct Network<'a, T> {
     model: &'a Model,
     /// All layers but the last, and the last.
-    hidden: &'a [Layer],
-    output: &'a Layer,
+    hidden: &'a [Layer<T>],
+    output: &'a Layer<T>,
     normalisation: &'a [(f64, f64)],
 }
 
-impl<'a> Network<'a> {
+impl<'a, T: Real> Network<'a, T> {
     #[inline(always)]
-    fn new(model: &'a Model, layers: &'a [Layer], normalisation: &'a [(f64, f64)]) -> Self {
+    fn new(model: &'a Model, layers: &'a [Layer<T>], normalisation: &'a [(f64, f64)]) -> Self {
         let last = layers.len() - 1;
         Self {
             model,
@@ -361,7 +379,7 @@ impl<'a> Network<'a> {
 
     /// From the budgets to the prices.
     #[inline(always)]
-    fn price<S: Simd, const B: usize>(
+    fn price<S: Lanes<Real = T>, const B: usize>(
         &self,
         simd: S,
         steps_left: usize,
@@ -377,13 +395,13 @@ impl<'a> Network<'a> {
         } = *self;
         let (spec, statistics) = (&model.spec, &model.statistics);
         let m = budgets.len();
-        let zero = simd.splat_f64s(0.0);
+        let zero = simd.constant(0.0);
         for j in 0..budget_features(spec) {
             let (slope, offset) = budget_feature(normalisation[j], m, j, steps_left);
-            let (slope, offset) = (simd.splat_f64s(slope), simd.splat_f64s(offset));
+            let (slope, offset) = (simd.constant(slope), simd.constant(offset));
             let budget = &budgets[if j < m { j } else { j - m }];
             for v in 0..B {
-                tape[j][v] = simd.mul_add_e_f64s(slope, budget[v], offset);
+                tape[j][v] = simd.mul_add(slope, budget[v], offset);
             }
         }
         let features = hidden.first().unwrap_or(output).inputs;
@@ -394,10 +412,10 @@ impl<'a> Network<'a> {
                 simd,
                 &layer.forward,
                 input,
-                &model.parameters[layer.bias.clone()],
+                layer.bias(&model.parameters),
                 out,
-                |bias| simd.splat_f64s(*bias),
-                |sum, _, _| simd.max_f64s(sum, zero),
+                |bias| simd.splat(*bias),
+                |sum, _, _| simd.max(sum, zero),
             );
             (input, rest) = (out, after);
         }
@@ -405,30 +423,29 @@ impl<'a> Network<'a> {
         let (budget_slopes, bases) = rest.split_at_mut(m);
         for i in 0..m {
             let weights = &output.forward[i * output.inputs..][..output.inputs];
-            let bias = model.parameters[output.bias.start + i];
+            let bias = output.bias(&model.parameters)[i];
             let z = column::<S, B>(simd, weights, bias, input);
             let (value, slope) = outputs::<S, B>(simd, spec.output, &z);
             match spec.form {
                 PriceBase::Plain => {
-                    let base = simd.splat_f64s(statistics.multiplier_scale[i]);
+                    let base = simd.constant(statistics.multiplier_scale[i]);
                     for v in 0..B {
-                        prices[i][v] = simd.mul_f64s(base, value[v]);
-                        slopes[i][v] = simd.mul_f64s(base, slope[v]);
+                        prices[i][v] = simd.mul(base, value[v]);
+                        slopes[i][v] = simd.mul(base, slope[v]);
                     }
                 }
                 PriceBase::Residual => {
                     let (_, least) = base_constants(statistics, i);
-                    let (least, one) = (simd.splat_f64s(least), simd.splat_f64s(1.0));
+                    let (least, one) = (simd.constant(least), simd.constant(1.0));
                     for v in 0..B {
                         let b = budgets[i][v];
-                        let inverse = simd.div_f64s(one, simd.max_f64s(b, least));
-                        let base = simd.mul_f64s(bases[i][v], inverse);
-                        let price = simd.mul_f64s(base, value[v]);
-                        let falling = simd.neg_f64s(simd.mul_f64s(price, inverse));
+                        let inverse = simd.div(one, simd.max(b, least));
+                        let base = simd.mul(bases[i][v], inverse);
+                        let price = simd.mul(base, value[v]);
+                        let falling = simd.neg(simd.mul(price, inverse));
                         prices[i][v] = price;
-                        slopes[i][v] = simd.mul_f64s(base, slope[v]);
-                        budget_slopes[i][v] =
-                            simd.select_f64s(simd.greater_than_f64s(b, least), falling, zero);
+                        slopes[i][v] = simd.mul(base, slope[v]);
+                        budget_slopes[i][v] = simd.select(simd.greater_than(b, least), falling, zero);
                     }
                 }
             }
@@ -437,7 +454,7 @@ impl<'a> Network<'a> {
 
     /// From the gradient in the prices to the gradient in the budgets, by way of all deltas.
     #[inline(always)]
-    fn unprice<S: Simd, const B: usize>(
+    fn unprice<S: Lanes<Real = T>, const B: usize>(
         &self,
         simd: S,
         steps_left: usize,
@@ -453,17 +470,17 @@ impl<'a> Network<'a> {
             normalisation,
         } = *self;
         let m = prices.len();
-        let zero = simd.splat_f64s(0.0);
+        let zero = simd.constant(0.0);
         let (inputs, slopes) = tape.split_at(tape.len() - 3 * m);
         let (mut upper_deltas, mut rest) = deltas.split_at_mut(m);
         for i in 0..m {
             for v in 0..B {
-                upper_deltas[i][v] = simd.mul_f64s(gradients[i][v], slopes[i][v]);
+                upper_deltas[i][v] = simd.mul(gradients[i][v], slopes[i][v]);
             }
             if model.spec.form == PriceBase::Residual {
                 let budget_slopes = &slopes[m + i];
                 for v in 0..B {
-                    prices[i][v] = simd.mul_add_e_f64s(gradients[i][v], budget_slopes[v], prices[i][v]);
+                    prices[i][v] = simd.mul_add(gradients[i][v], budget_slopes[v], prices[i][v]);
                 }
             }
         }
@@ -478,20 +495,20 @@ impl<'a> Network<'a> {
                 lower_deltas,
                 |_| zero,
                 |sum, outcome, v| {
-                    let active = simd.greater_than_f64s(outcome[v], zero);
-                    simd.select_f64s(active, sum, zero)
+                    let active = simd.greater_than(outcome[v], zero);
+                    simd.select(active, sum, zero)
                 },
             );
             (upper, upper_deltas, rest) = (lower, lower_deltas, after);
         }
         for j in 0..budget_features(&model.spec) {
             let weights = &upper.backward[j * upper.outputs..][..upper.outputs];
-            let delta = column::<S, B>(simd, weights, 0.0, upper_deltas);
+            let delta = column::<S, B>(simd, weights, T::default(), upper_deltas);
             let (slope, _) = budget_feature(normalisation[j], m, j, steps_left);
-            let slope = simd.splat_f64s(slope);
+            let slope = simd.constant(slope);
             let price = &mut prices[if j < m { j } else { j - m }];
             for v in 0..B {
-                price[v] = simd.mul_add_e_f64s(slope, delta[v], price[v]);
+                price[v] = simd.mul_add(slope, delta[v], price[v]);
             }
         }
     }
@@ -499,18 +516,18 @@ impl<'a> Network<'a> {
 
 /// Writes the columns of a matrix one after the other.
 #[inline(always)]
-fn columns_of(matrix: &[f64], columns: usize, out: &mut [f64]) {
+fn columns_of<T: Real>(matrix: &[f64], columns: usize, out: &mut [T]) {
     let rows = matrix.len() / columns;
     for (j, out) in out.chunks_exact_mut(rows).enumerate() {
         for (out, row) in out.iter_mut().zip(matrix.chunks_exact(columns)) {
-            *out = row[j];
+            *out = T::of(row[j]);
         }
     }
 }
 
 /// The output function of one row, and its derivative.
 #[inline(always)]
-fn outputs<S: Simd, const B: usize>(simd: S, output: Output, z: &Row<S, B>) -> (Row<S, B>, Row<S, B>) {
+fn outputs<S: Lanes, const B: usize>(simd: S, output: Output, z: &Row<S, B>) -> (Row<S, B>, Row<S, B>) {
     let (mut values, mut slopes) = (*z, *z);
     match output {
         Output::Softplus => {

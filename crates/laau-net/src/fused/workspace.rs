@@ -10,6 +10,7 @@ use super::general::GeneralSteps;
 use super::inputs::{BatchInputs, LANES};
 use crate::error::Error;
 use crate::features::budget_features;
+use crate::lanes::Real;
 use crate::spec::ModelSpec;
 
 /// Everything that a minibatch of one size needs, allocated once.
@@ -17,7 +18,7 @@ use crate::spec::ModelSpec;
 /// Tables of the network are `step × block × row × lane` over the priced steps, all rows of a step side by side; tables between
 /// network and layer are `block × budget × lane`. Contexts are `step × lane × entry` over all steps. The lanes after the batch,
 /// the padding, repeat its last episode.
-pub(super) struct Workspace {
+pub(super) struct Workspace<T> {
     pub(super) horizon: usize,
     pub(super) batch: usize,
     /// Episodes of the whole minibatch, of which this may be a part.
@@ -25,20 +26,21 @@ pub(super) struct Workspace {
     /// Lanes per block.
     pub(super) width: usize,
     pub(super) blocks: usize,
-    pub(super) layers: Vec<Layer>,
+    pub(super) layers: Vec<Layer<T>>,
     /// What the way back needs of each step. Its rows: the features, the outputs of all hidden layers after their rectifiers,
     /// and a row per budget of `dλ/dz`, of `dλ/db`, and of the bases of a residual price before their division by the budget.
-    pub(super) tape: Aligned,
+    pub(super) tape: Aligned<T>,
     pub(super) tape_rows: usize,
     /// The gradients in the outputs of all layers before their rectifiers, those of the last layer first, of as many steps as a
     /// panel has.
-    pub(super) deltas: Aligned,
+    pub(super) deltas: Aligned<T>,
     pub(super) delta_rows: usize,
-    pub(super) panel: Panel,
+    pub(super) panel: Panel<T>,
     pub(super) inputs: BatchInputs,
     pub(super) contexts: Aligned,
     pub(super) limits: Limits,
     pub(super) exchange: Exchange,
+    pub(super) converted: Converted<T>,
     /// If the layer is a formula.
     pub(super) closed: Option<ClosedSteps>,
     pub(super) general: GeneralSteps,
@@ -98,12 +100,20 @@ pub(super) struct Exchange {
     pub(super) prices: Aligned,
 }
 
+/// The same as the network has it, where that is not in doubles.
+pub(super) struct Converted<T> {
+    pub(super) remaining: Aligned<T>,
+    pub(super) multipliers: Aligned<T>,
+    /// What the network adds to `p`.
+    pub(super) prices: Aligned<T>,
+}
+
 /// The steps whose weight gradients are contracted together, and room for their deltas the other way round.
-pub(super) struct Panel {
+pub(super) struct Panel<T> {
     /// All priced steps of a narrow network; of a wide one so few that they stay in the first-level cache.
     pub(super) steps: usize,
     pub(super) is_wide: bool,
-    pub(super) transposed: Aligned,
+    pub(super) transposed: Aligned<T>,
 }
 
 /// From this width on, weight gradients are contracted panel by panel: those of a narrow layer fit into a few tiles of
@@ -116,10 +126,10 @@ const CACHE: usize = 700 << 10;
 /// The lanes of a panel, about: enough that sums are seldom fetched and put back.
 const PANEL_LANES: usize = 40;
 
-impl Panel {
+impl<T: Real> Panel<T> {
     fn new(spec: &ModelSpec, horizon: usize, lanes: usize, vector: usize) -> Self {
         let (layers, priced) = (spec.layers(), horizon - 1);
-        let is_wide = is_wide(&layers) && lanes * bytes_per_lane(spec, horizon) > CACHE;
+        let is_wide = is_wide(&layers) && lanes * bytes_per_lane::<T>(spec, horizon) > CACHE;
         let steps = if is_wide {
             PANEL_LANES.div_ceil(lanes).min(priced)
         } else {
@@ -148,32 +158,45 @@ fn padded(columns: usize, vector: usize) -> usize {
 }
 
 /// A dense layer of the network.
-pub(super) struct Layer {
+pub(super) struct Layer<T> {
     pub(super) inputs: usize,
     pub(super) outputs: usize,
     /// The place of its parameters.
     matrix: Range<usize>,
-    pub(super) bias: Range<usize>,
+    bias: Range<usize>,
+    /// The bias, where it is not in doubles.
+    converted: Aligned<T>,
     /// The weights, packed for the product with inputs and with deltas: of the last layer the former by columns, of the
     /// first layer the latter by rows and of the budget features alone.
-    pub(super) forward: Aligned,
-    pub(super) backward: Aligned,
+    pub(super) forward: Aligned<T>,
+    pub(super) backward: Aligned<T>,
     /// The gradient of a hidden layer of a wide network as its panels add to it, tile after tile of columns.
-    pub(super) sums: Aligned,
+    pub(super) sums: Aligned<T>,
     /// The first of its inputs on the tape.
     pub(super) first_input: usize,
     /// The first of its deltas.
     pub(super) first_delta: usize,
 }
 
-impl Layer {
+impl<T: Real> Layer<T> {
     #[inline(always)]
     pub(super) fn matrix<'p>(&self, parameters: &'p [f64]) -> &'p [f64] {
         &parameters[self.matrix.clone()]
     }
+
+    /// Takes in a bias for [`Layer::bias`].
+    #[inline(always)]
+    pub(super) fn convert(&mut self, parameters: &[f64]) {
+        T::read(&parameters[self.bias.clone()], &mut self.converted);
+    }
+
+    #[inline(always)]
+    pub(super) fn bias<'p>(&'p self, parameters: &'p [f64]) -> &'p [T] {
+        T::reread(&parameters[self.bias.clone()], &self.converted)
+    }
 }
 
-impl Workspace {
+impl<T: Real> Workspace<T> {
     pub(super) fn new(
         solver: &dyn Differentiate,
         spec: &ModelSpec,
@@ -204,6 +227,7 @@ impl Workspace {
                 outputs,
                 matrix: start..start + weights,
                 bias: start + weights..start + weights + outputs,
+                converted: Aligned::zeros(T::room(outputs)),
                 forward: Aligned::zeros(weights),
                 backward: Aligned::zeros(match index {
                     0 => budget_features(spec) * outputs,
@@ -249,6 +273,11 @@ impl Workspace {
                 multipliers: Aligned::zeros(m * lanes),
                 prices: Aligned::zeros(m * lanes),
             },
+            converted: Converted {
+                remaining: Aligned::zeros(T::room(m * lanes)),
+                multipliers: Aligned::zeros(T::room(m * lanes)),
+                prices: Aligned::zeros(T::room(m * lanes)),
+            },
             limits: Limits { reserves, least },
             closed: closed.then(|| ClosedSteps::new(context, horizon, (batch, whole), lanes)),
             general: GeneralSteps::new(dimensions, horizon, (batch, whole), width),
@@ -261,11 +290,11 @@ impl Workspace {
 }
 
 /// What a lane takes of the tables of all steps.
-pub(super) fn bytes_per_lane(spec: &ModelSpec, horizon: usize) -> usize {
+pub(super) fn bytes_per_lane<T>(spec: &ModelSpec, horizon: usize) -> usize {
     let layers = spec.layers();
     let of_network: usize = layers.iter().map(|(inputs, outputs)| inputs + outputs).sum();
     let of_layer = spec.dimensions.context + 6 * spec.dimensions.actions + 3 * spec.dimensions.budgets;
-    horizon * (of_network + of_layer) * size_of::<f64>()
+    horizon * (of_network * size_of::<T>() + of_layer * size_of::<f64>())
 }
 
 /// Lanes per block, a multiple of [`LANES`]: one to three vectors for a small batch, two for a large one; for a large one of a wide

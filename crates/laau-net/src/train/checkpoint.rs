@@ -186,6 +186,7 @@ impl Checkpoint {
             ("seed", mine.seed == settings.seed),
             ("optimiser", mine.optimiser == settings.optimiser),
             ("engine", mine.engine == settings.engine),
+            ("precision", mine.precision == settings.precision),
             ("validate_every", mine.validate_every == settings.validate_every),
             ("patience", mine.patience == settings.patience),
             ("gradient_clip", mine.gradient_clip == settings.gradient_clip),

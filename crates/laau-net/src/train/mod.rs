@@ -18,7 +18,7 @@ pub use self::offline::{Ending, Trained, Trainer};
 pub use self::online::{OnlineLearner, OnlineObserver, OnlineRun, OnlineTraining, Round};
 pub use self::settings::{Phase, Training};
 use crate::candle_engine::CandleEngine;
-use crate::engine::{BatchResult, Engine};
+use crate::engine::{BatchResult, Engine, Precision};
 use crate::error::Error;
 use crate::fused::FusedEngine;
 use crate::model::Model;
@@ -47,11 +47,37 @@ impl EngineKind {
         spec: &ModelSpec,
         batch: usize,
     ) -> Result<Box<dyn Engine>, Error> {
+        self.build_in(Precision::F64, layer, spec, batch)
+    }
+
+    /// The same with a network that is computed in a precision.
+    ///
+    /// # Errors
+    /// As [`EngineKind::build`], and for the candle engine in singles.
+    pub fn build_in(
+        self,
+        precision: Precision,
+        layer: &dyn Differentiate,
+        spec: &ModelSpec,
+        batch: usize,
+    ) -> Result<Box<dyn Engine>, Error> {
+        self.check(precision)?;
         spec.check_problem(layer.problem())?;
         Ok(match self {
-            Self::Fused => Box::new(FusedEngine::new(layer.fork(), spec, batch)?),
+            Self::Fused => Box::new(FusedEngine::with_precision(layer.fork(), spec, batch, precision)?),
             Self::Candle => Box::new(CandleEngine::new(layer.fork())),
         })
+    }
+
+    /// Refuses a precision that this engine does not have.
+    fn check(self, precision: Precision) -> Result<(), Error> {
+        match (self, precision) {
+            (Self::Candle, Precision::F32) => Err(Error::InvalidSetting {
+                field: "precision",
+                reason: "expected f64 for the candle engine, found f32".to_owned(),
+            }),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -61,6 +87,8 @@ struct Stepper {
     gradient: Vec<f64>,
     clip: Option<f64>,
     bounded: bool,
+    /// Whether the last gradient was zero.
+    flat: bool,
 }
 
 /// Why a step was not taken: the weights are as before.
@@ -78,6 +106,7 @@ impl Stepper {
             gradient: vec![0.0; model.parameters.len()],
             clip,
             bounded,
+            flat: false,
         }
     }
 
@@ -108,6 +137,7 @@ impl Stepper {
         if !norm.is_finite() {
             return Ok(Err(NoStep(format!("the norm of the gradient is {norm}"))));
         }
+        self.flat = norm == 0.0;
         if let Some(clip) = self.clip
             && norm > clip
         {

@@ -49,7 +49,7 @@ pub trait TrainObserver {
         let _ = history;
     }
 
-    /// The first weights had no gradient: the biases of the outputs are now this.
+    /// The weights had no gradient, at the start or in a whole epoch: the biases of the outputs are now this.
     fn bias_reset(&mut self, bias: f64) {
         let _ = bias;
     }
@@ -149,7 +149,7 @@ fn log<W: Write>(log: &mut CsvLog<W>, record: &EpochRecord, elapsed: Option<Dura
         "epoch,learning_rate,loss,validation_utility,exact_gradients,approximate_gradients,seconds",
         format_args!(
             "{},{},{},{utility},{},{},{seconds}",
-            record.epoch,
+            record.epoch + 1,
             record.learning_rate,
             record.loss,
             record.gradients.exact,
@@ -185,8 +185,8 @@ mod tests {
         assert_eq!(
             String::from_utf8(out).unwrap(),
             "epoch,learning_rate,loss,validation_utility,exact_gradients,approximate_gradients,seconds\n\
-             0,0.005,-0.25,0.5,100,1,\n\
-             1,0.005,-0.25,,100,1,1.500\n"
+             1,0.005,-0.25,0.5,100,1,\n\
+             2,0.005,-0.25,,100,1,1.500\n"
         );
     }
 

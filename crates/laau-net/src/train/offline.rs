@@ -7,8 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use laau_core::{
-    Differentiate, Episodes, GradientCounts, Policy, Shadow, Task, TrainedOn, Unrolled, mean_utility,
-    rollout_all,
+    Differentiate, Episodes, GradientCounts, Policy, Shadow, Task, TrainedOn, Unrolled, utilities,
 };
 use rand::seq::SliceRandom;
 use rand::{RngExt as _, SeedableRng};
@@ -16,10 +15,10 @@ use rand_chacha::ChaCha8Rng;
 
 use super::checkpoint::{Best, Checkpoint, DataMark};
 use super::observer::{BatchProgress, EpochRecord, TrainObserver};
-use super::reset_dead_bias::reset_dead_bias;
+use super::reset_dead_bias::{Dead, reset_dead_bias};
 use super::settings::Training;
 use super::{NoStep, Stepper};
-use crate::engine::Engine;
+use crate::engine::{Engine, Precision};
 use crate::error::Error;
 use crate::file::Summary;
 use crate::guarded::ReadyGuard;
@@ -200,15 +199,16 @@ impl Trainer {
     ) -> Result<Trained, Error> {
         self.check(&good.model, layer, training, validation)?;
         let (spec, batch) = (&good.model.spec, self.settings.batch);
+        let settings = &self.settings;
         let mut engine = match &self.engine {
             Some(build) => build(layer, spec, batch)?,
-            None => self.settings.engine.build(layer, spec, batch)?,
+            None => settings.engine.build_in(settings.precision, layer, spec, batch)?,
         };
         if let Some(shadow) = shadow {
             engine.guard(shadow)?;
         }
         if good.epochs_done() == 0
-            && let Some(bias) = reset_dead_bias(&mut good.model, &mut *engine, training)
+            && let Some(bias) = reset_dead_bias(&mut good.model, &mut *engine, training, Dead::AtStart)
         {
             observer.bias_reset(bias);
         }
@@ -222,6 +222,7 @@ impl Trainer {
             began: Instant::now(),
             order: Vec::with_capacity(training.len()),
             start: good.model.clone(),
+            is_settled: false,
         };
         let ending = loop {
             if run.is_stale(good) {
@@ -315,6 +316,10 @@ impl Trainer {
             best_validation_utility: end.best.as_ref().map(|best| best.utility),
             gradients,
             engine: self.engine.is_none().then_some(self.settings.engine),
+            precision: match self.engine {
+                None => self.settings.precision,
+                Some(_) => Precision::default(),
+            },
             optimiser: Some(self.settings.optimiser.name().to_owned()),
             episodes: training.len(),
             trained_on: Some(TrainedOn::of(training)),
@@ -336,6 +341,8 @@ struct Run<'a> {
     order: Vec<usize>,
     /// The model that the run began with.
     start: Model,
+    /// Whether the weights have no gradient and no other bias is better.
+    is_settled: bool,
 }
 
 impl Run<'_> {
@@ -356,6 +363,7 @@ impl Run<'_> {
         let mut reference = state.history.first().map(|first| first.loss);
         let mut gradients = GradientCounts::default();
         let mut loss = 0.0;
+        let mut flat = 0;
         let batches = self.order.len().div_ceil(self.settings.batch);
         for (index, batch) in self.order.chunks(self.settings.batch).enumerate() {
             let diverged = |NoStep(reason): NoStep| Error::Diverged {
@@ -391,6 +399,7 @@ impl Run<'_> {
                 .step(&mut state.model, &mut state.optimiser, learning_rate)
                 .map_err(diverged)?;
             loss += result.loss * batch.len() as f64;
+            flat += usize::from(self.stepper.flat);
             gradients.exact += result.counts.exact;
             gradients.approximate += result.counts.approximate;
             observer.batch(&BatchProgress {
@@ -402,6 +411,16 @@ impl Run<'_> {
             });
             if observer.should_stop() {
                 return Ok(false);
+            }
+        }
+        // Steps may lead to prices that decide nothing, too: then the weights stay as they are, and one look at them is enough.
+        if flat < batches {
+            self.is_settled = false;
+        } else if !self.is_settled {
+            let engine = &mut *self.stepper.engine;
+            match reset_dead_bias(&mut state.model, engine, self.training, Dead::Since) {
+                Some(bias) => observer.bias_reset(bias),
+                None => self.is_settled = true,
             }
         }
         let due = (epoch + 1).is_multiple_of(self.settings.validate_every) || epoch + 1 == epochs;
@@ -431,8 +450,9 @@ impl Run<'_> {
         };
         let mut utility = 0.0;
         for set in &self.validation {
-            let rollouts = rollout_all(self.layer.problem(), &*policy, set)?;
-            utility += mean_utility(&rollouts) / self.validation.len() as f64;
+            let utilities = utilities(self.layer.problem(), &*policy, set)?;
+            let mean = utilities.iter().sum::<f64>() / utilities.len().max(1) as f64;
+            utility += mean / self.validation.len() as f64;
         }
         if state.best.as_ref().is_none_or(|best| utility > best.utility) {
             state.stale = 0;

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::EngineKind;
 use super::offline::Trainer;
+use crate::engine::Precision;
 use crate::error::Error;
 use crate::optimiser::Optimiser;
 
@@ -17,6 +18,7 @@ use crate::optimiser::Optimiser;
 /// | `seed` | 0 | shuffles; each epoch draws from a stream of its own | any |
 /// | `optimiser` | Adam | the step rule | see [`Optimiser`] |
 /// | `engine` | fused | who computes gradients | |
+/// | `precision` | f64 | what the fused engine computes the network in, see [`Precision`] | f64 for the candle engine |
 /// | `validate_every` | 1 | epochs from one exact rollout of the validation set to the next; the last epoch always has one | `≥ 1` |
 /// | `patience` | none | stops after so many validations without a better utility | `≥ 1` |
 /// | `gradient_clip` | none | the largest norm of a gradient; a longer one is shortened | `> 0` |
@@ -36,6 +38,9 @@ pub struct Training {
     pub optimiser: Optimiser,
     /// Who computes gradients.
     pub engine: EngineKind,
+    /// What the network is computed in while gradients are.
+    #[serde(skip_serializing_if = "Precision::is_default")]
+    pub precision: Precision,
     /// Epochs from one validation to the next.
     pub validate_every: usize,
     /// Stops after so many validations without a better utility.
@@ -76,6 +81,7 @@ impl Training {
             seed: 0,
             optimiser: Optimiser::adam(),
             engine: EngineKind::Fused,
+            precision: Precision::F64,
             validate_every: 1,
             patience: None,
             gradient_clip: None,
@@ -143,6 +149,7 @@ impl Training {
                 return invalid(field, format!("expected a positive number, found {value}"));
             }
         }
+        self.engine.check(self.precision)?;
         self.optimiser.check()?;
         Ok(Trainer::from_checked(self))
     }
@@ -189,6 +196,10 @@ mod tests {
         check(
             |t| t.gradient_clip = Some(-1.0),
             "invalid `gradient_clip`: expected a positive number, found -1",
+        );
+        check(
+            |t| (t.engine, t.precision) = (EngineKind::Candle, Precision::F32),
+            "invalid `precision`: expected f64 for the candle engine, found f32",
         );
         check(
             |t| t.divergence_factor = f64::INFINITY,

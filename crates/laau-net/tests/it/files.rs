@@ -312,3 +312,20 @@ fn a_flipped_bit_anywhere_is_refused() {
         assert!(model_from_bytes(&damaged).is_err(), "byte {place}");
     }
 }
+
+#[test]
+#[cfg(unix)]
+fn a_link_is_not_replaced_by_a_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let (old, link) = (folder.path().join("old"), folder.path().join("link"));
+    std::fs::write(&old, "kept").unwrap();
+    std::os::unix::fs::symlink(&old, &link).unwrap();
+    let error = save_model(&link, &sample(), &Summary::untrained(7)).unwrap_err();
+    assert!(
+        error.to_string().ends_with("expected a regular file, or none"),
+        "{error}"
+    );
+    assert_eq!(std::fs::read(&link).unwrap(), b"kept");
+    assert!(link.is_symlink());
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+}

@@ -13,6 +13,7 @@ mod horizons;
 mod learning;
 mod model;
 mod online;
+mod precision;
 mod safety;
 mod support;
 mod training;

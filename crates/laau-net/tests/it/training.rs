@@ -1,13 +1,16 @@
 //! Offline training: it learns, it repeats, it can be interrupted, and it says when it diverges.
 
+mod waking;
+
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use laau_core::{Episodes, StepSolver};
 use laau_net::{
-    Checkpoint, CsvLog, Ending, EngineKind, EpochRecord, Error, Model, ModelSpec, Network, Optimiser, Phase,
-    TrainObserver, Trained, Trainer, Training, model_to_bytes,
+    BatchResult, Checkpoint, CsvLog, Ending, Engine, EngineKind, EpochRecord, Error, Model, ModelSpec,
+    Network, Optimiser, Phase, Precision, TrainObserver, Trained, Trainer, Training, model_from_bytes,
+    model_to_bytes,
 };
 
 use crate::support::{fairness, iid_episodes, linear, mean_utility, model, paper_model, play};
@@ -93,10 +96,15 @@ fn trained_bytes(training: Training, sets: &Sets) -> Vec<u8> {
 #[test]
 fn the_same_seed_gives_the_same_bytes_on_one_thread_and_on_two() {
     let sets = sets(60, 8);
-    for engine in [EngineKind::Fused, EngineKind::Candle] {
+    for (engine, precision) in [
+        (EngineKind::Fused, Precision::F64),
+        (EngineKind::Fused, Precision::F32),
+        (EngineKind::Candle, Precision::F64),
+    ] {
         let bytes = |threads, seed| {
             let training = Training {
                 engine,
+                precision,
                 seed,
                 ..short(3)
             };
@@ -116,13 +124,20 @@ fn the_same_seed_gives_the_same_bytes_on_one_thread_and_on_two() {
 fn a_resumed_run_gives_the_bytes_of_an_uninterrupted_one() {
     let sets = sets(60, 8);
     let folder = tempfile::tempdir().unwrap();
-    for optimiser in [Optimiser::adam(), Optimiser::Sgd] {
-        let path = folder.path().join(optimiser.name());
+    let mut found = Vec::new();
+    for (optimiser, precision) in [
+        (Optimiser::adam(), Precision::F64),
+        (Optimiser::adam(), Precision::F32),
+        (Optimiser::Sgd, Precision::F64),
+    ] {
+        let path = folder.path().join(format!("{}-{precision:?}", optimiser.name()));
         let training = Training {
             optimiser,
+            precision,
             ..short(6)
         };
         let whole = trained_bytes(training.clone(), &sets);
+        assert_eq!(model_from_bytes(&whole).unwrap().1.precision, precision);
 
         let trainer = training.check().unwrap().with_checkpoint(&path);
         let mut model = paper_model(&sets.training, 9);
@@ -151,7 +166,10 @@ fn a_resumed_run_gives_the_bytes_of_an_uninterrupted_one() {
         end.save(&again).unwrap();
         assert!(std::fs::read(&again).unwrap() == std::fs::read(&path).unwrap());
         assert_eq!(end.epochs_done(), 6);
+        assert_eq!(end.settings().precision, precision);
+        found.push(resumed_model.parameters);
     }
+    assert!(found[0] != found[1], "the precision does not matter");
 }
 
 #[test]
@@ -180,6 +198,14 @@ fn a_checkpoint_is_refused_for_another_run() {
     assert_eq!(
         resume(Training { batch: 7, ..short(2) }, &sets.training),
         Err("invalid `batch`: expected the value with which the checkpointed run began".to_owned())
+    );
+    let single = Training {
+        precision: Precision::F32,
+        ..short(2)
+    };
+    assert_eq!(
+        resume(single, &sets.training),
+        Err("invalid `precision`: expected the value with which the checkpointed run began".to_owned())
     );
     assert_eq!(
         resume(short(2), &iid_episodes(40, 5, 77)),
@@ -358,7 +384,7 @@ fn a_run_that_leaves_the_range_of_numbers_says_where_and_keeps_good_weights() {
             assert!(
                 error
                     .to_string()
-                    .starts_with("training diverged in epoch 0, batch "),
+                    .starts_with("training diverged in epoch 1, batch "),
                 "{error}"
             );
             assert_eq!(model, before);
@@ -517,27 +543,5 @@ struct Woken(Option<f64>);
 impl TrainObserver for Woken {
     fn bias_reset(&mut self, bias: f64) {
         self.0 = Some(bias);
-    }
-}
-
-#[test]
-fn a_start_whose_prices_decide_nothing_is_woken_and_learns_as_well_as_another() {
-    let sets = sets(60, 8);
-    let train = |output_bias: Option<f64>| {
-        let mut model = paper_model(&sets.training, 9);
-        if let (Some(bias), Some(last)) = (output_bias, model.parameters.last_mut()) {
-            *last = bias;
-        }
-        let mut bias_reset = Woken::default();
-        let trained = run(&short(30).check().unwrap(), &mut model, &sets, &mut bias_reset).unwrap();
-        (bias_reset.0, trained.summary.best_validation_utility.unwrap())
-    };
-    let (bias_reset, utility) = train(None);
-    assert_eq!(bias_reset, None);
-    // So dear that every action is the least one; and so cheap that the budget alone decides.
-    for bias in [1e4, -300.0] {
-        let (bias_reset, woken_utility) = train(Some(bias));
-        assert_eq!(bias_reset, Some(0.0));
-        assert_eq!(woken_utility, utility);
     }
 }
