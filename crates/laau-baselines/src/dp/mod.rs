@@ -224,6 +224,13 @@ impl Agent for DpAgent<'_> {
         Ok(())
     }
 
+    /// The history reads another episode from its start.
+    fn restart(&mut self) -> bool {
+        self.price = [0.0];
+        self.projections = 0;
+        true
+    }
+
     fn multiplier(&self) -> Option<&[f64]> {
         Some(&self.price)
     }

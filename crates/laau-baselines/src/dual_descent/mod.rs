@@ -155,7 +155,8 @@ impl Policy for DualDescent {
             mirror: self.mirror,
             parameters: &self.parameters,
             layer: Layer::new(&*self.solver),
-            scale: None,
+            scale: vec![0.0; budgets],
+            is_open: false,
             relative: vec![0.0; budgets],
             prices: vec![0.0; budgets],
             share: vec![0.0; budgets],
@@ -169,7 +170,9 @@ struct DualDescentAgent<'a> {
     parameters: &'a DualDescentParameters,
     layer: Layer,
     /// `σ`, once it is known.
-    scale: Option<Vec<f64>>,
+    scale: Vec<f64>,
+    /// Whether it is.
+    is_open: bool,
     /// `ν = μ/σ`.
     relative: Vec<f64>,
     /// `μ`, the prices behind the last decision.
@@ -189,14 +192,13 @@ impl Agent for DualDescentAgent<'_> {
         }
         let eta = self.parameters.step_size / (seen.horizon as f64).sqrt();
         share(seen, &mut self.share);
-        if self.scale.is_none() && !self.open(seen, action)? {
+        if !self.is_open && !self.open(seen, action)? {
             return Ok(());
         }
-        let Self { scale, prices, .. } = self;
-        for (m, scale) in scale.iter().flatten().enumerate() {
-            prices[m] = scale * self.relative[m];
+        for ((price, scale), nu) in self.prices.iter_mut().zip(&self.scale).zip(&self.relative) {
+            *price = scale * nu;
         }
-        self.layer.untruncated(seen, prices, action)?;
+        self.layer.untruncated(seen, &self.prices, action)?;
         let used = self.layer.usage(seen, action);
         for m in 0..self.share.len() {
             // A budget of zero cannot be used: its price does not matter, and stays.
@@ -222,6 +224,14 @@ impl Agent for DualDescentAgent<'_> {
         Ok(())
     }
 
+    fn restart(&mut self) -> bool {
+        self.is_open = false;
+        self.prices.fill(0.0);
+        self.layer.unconverged = 0;
+        self.cuts = 0;
+        true
+    }
+
     fn unconverged(&self) -> usize {
         self.layer.unconverged
     }
@@ -244,23 +254,23 @@ impl DualDescentAgent<'_> {
     /// Finds the price scale and starts the prices. `false` when the step shows no price: the action is then the one
     /// that its share buys.
     fn open(&mut self, seen: &Observation<'_>, action: &mut [f64]) -> Result<bool, Error> {
-        let scale = match &self.parameters.scale {
-            PriceScale::Given(scale) => scale.clone(),
+        match &self.parameters.scale {
+            PriceScale::Given(scale) => self.scale.copy_from_slice(scale),
             PriceScale::FirstStep => {
                 let shadow = self.layer.within(seen, &self.share, action)?;
                 match price_scale(shadow, &self.share) {
-                    Some(scale) => scale,
+                    Some(scale) => self.scale.copy_from_slice(&scale),
                     None => return Ok(false),
                 }
             }
-        };
-        for (m, (nu, scale)) in self.relative.iter_mut().zip(&scale).enumerate() {
+        }
+        for (m, (nu, scale)) in self.relative.iter_mut().zip(&self.scale).enumerate() {
             *nu = match &self.parameters.start {
                 Start::Scaled(multiple) => *multiple,
                 Start::At(prices) => prices[m] / scale,
             };
         }
-        self.scale = Some(scale);
+        self.is_open = true;
         Ok(true)
     }
 }

@@ -62,6 +62,11 @@ impl Agent for EqualAgent {
         Ok(())
     }
 
+    fn restart(&mut self) -> bool {
+        self.layer.unconverged = 0;
+        true
+    }
+
     fn unconverged(&self) -> usize {
         self.layer.unconverged
     }

@@ -16,7 +16,7 @@ pub(super) const NAME: &str = "opt";
 /// | name | default | purpose | range |
 /// |---|---|---|---|
 /// | `tolerance` | `1e-10` | certified suboptimality, relative to the terms of the cost | `(0, 1)` |
-/// | `acceptable` | `1e-8` | the same, where rounding leaves no step to take | at least `tolerance`, below 1 |
+/// | `acceptable` | `1e-8` | the same, where rounding leaves no step to take (or what `rounding` is worth) | at least `tolerance`, below 1 |
 /// | `max_iterations` | 200 | an error beyond | at least 1 |
 /// | `fraction_to_boundary` | 0.995 | share of the way to the nearest bound that a step may take | `(0, 1)` |
 /// | `sufficient_decrease` | 0.01 | share of the residual that a unit step must remove | `(0, 0.5)` |
@@ -113,9 +113,10 @@ pub struct HorizonSolution {
 /// The steps meet in their usage only. A Newton step therefore factors one `d × d` matrix per step and a chain of
 /// `M × M` matrices: the cost is `O(N (d³ + M d² + M² d + M³))`, linear in the horizon.
 ///
-/// All iterates are strictly feasible. It stops when the complementarity, and what the dual residual can cost within
-/// reach, are within the tolerance; by convexity that is an upper bound on the suboptimality, whatever the path was. The
-/// reach of an action is what its bounds, its budgets and its own cost leave it: a box that is wider does not matter.
+/// All iterates are strictly feasible. It stops when what the limits leave at their prices, and what the slopes at these prices
+/// can gain within reach, are within the tolerance; by convexity that is an upper bound on the suboptimality, whatever the path
+/// was. Where no step is left before that, the best point stands if it is acceptable. The reach of an action is what its
+/// bounds, its budgets and its own cost leave it: a box that is wider does not matter.
 ///
 /// **The reserve.** No plan may touch what the steps to come need for their lower corners, and that is reserved for the
 /// worst context. Where a problem's lower corner uses less in the contexts that come, the reserve forbids plans that
@@ -299,9 +300,10 @@ mod tests {
         assert!(iterations.iter().all(|i| *i < 25), "{iterations:?}");
     }
 
-    /// Cost `½ x² − c x`, usage `a (x − 0.3)²`: it falls before it rises.
+    /// Cost `½ x² − c x`, usage `a (x − 0.3 upper)²`: it falls before it rises.
     struct Valley {
         lower: f64,
+        upper: f64,
         steepness: f64,
     }
 
@@ -320,30 +322,88 @@ mod tests {
             std::slice::from_ref(&self.lower)
         }
         fn upper(&self) -> &[f64] {
-            &[1.0]
+            std::slice::from_ref(&self.upper)
         }
         fn cost<T: Number>(&self, x: &[T], c: &[T]) -> T {
             (x[0] * 0.5 - c[0]) * x[0]
         }
         fn usage<T: Number>(&self, x: &[T], _: &[T], out: &mut [T]) {
-            out[0] = (x[0] - 0.3) * (x[0] - 0.3) * self.steepness;
+            out[0] = (x[0] - 0.3 * self.upper) * (x[0] - 0.3 * self.upper) * self.steepness;
         }
         fn least_usage(&self, out: &mut [f64]) {
-            out[0] = (self.lower - 0.3) * (self.lower - 0.3) * self.steepness;
+            out[0] = (self.lower - 0.3 * self.upper) * (self.lower - 0.3 * self.upper) * self.steepness;
         }
     }
 
     #[test]
     fn where_usage_falls_first_the_budget_of_the_lower_corners_pays_more() {
-        let valley = |lower, steepness| horizon(AutoDiff::new(Valley { lower, steepness }).unwrap());
+        let valley = |lower, upper, steepness| {
+            let valley = Valley {
+                lower,
+                upper,
+                steepness,
+            };
+            horizon(AutoDiff::new(valley).unwrap())
+        };
         // Up to the other side of the valley.
-        let found = valley(0.0, 1.0).solve(&[1.0; 3], &[3.0 * 0.3 * 0.3]).unwrap();
+        let found = valley(0.0, 1.0, 1.0)
+            .solve(&[1.0; 3], &[3.0 * 0.3 * 0.3])
+            .unwrap();
         assert!(found.actions.iter().all(|x| (x - 0.6).abs() < 1e-6), "{found:?}");
         // Nothing to gain, with room and without a budget that matters.
-        for (lower, steepness, budget) in [(0.0, 1.0, 0.49), (-20.0, 0.0, 0.0), (-20.0, 1.0, 500.0)] {
-            let found = valley(lower, steepness).solve(&[0.0], &[budget]).unwrap();
-            assert!(found.cost.abs() < 1e-12, "{lower} {steepness}: {found:?}");
+        let cases = [
+            (0.0, 1.0, 1.0, 0.49),
+            (-20.0, 1.0, 0.0, 0.0),
+            (-20.0, 1.0, 1.0, 500.0),
+            (0.0, 9e9, 1.0, 7.29e18),
+        ];
+        for (lower, upper, steepness, budget) in cases {
+            let found = valley(lower, upper, steepness).solve(&[0.0], &[budget]).unwrap();
+            assert!(found.cost.abs() < 1e-10, "{lower} {upper} {steepness}: {found:?}");
         }
+    }
+
+    /// Cost `−c x`, usage `0.45 + x²`: nothing is cheaper than the first bit above the lower corner.
+    struct Flat;
+
+    impl ProblemFunctions for Flat {
+        fn name(&self) -> &'static str {
+            "flat"
+        }
+        fn dimensions(&self) -> Dimensions {
+            Dimensions {
+                actions: 1,
+                budgets: 1,
+                context: 1,
+            }
+        }
+        fn lower(&self) -> &[f64] {
+            &[0.0]
+        }
+        fn upper(&self) -> &[f64] {
+            &[1.0]
+        }
+        fn cost<T: Number>(&self, x: &[T], c: &[T]) -> T {
+            -(c[0] * x[0])
+        }
+        fn usage<T: Number>(&self, x: &[T], _: &[T], out: &mut [T]) {
+            out[0] = x[0] * x[0] + 0.45;
+        }
+        fn least_usage(&self, out: &mut [f64]) {
+            out[0] = 0.45;
+        }
+    }
+
+    #[test]
+    fn a_rounding_of_the_budget_is_spent_where_usage_has_no_slope() {
+        let budget = 2.250_000_000_000_000_4;
+        let episode = Episode::new(&[1.0; 5], 1, std::slice::from_ref(&budget)).unwrap();
+        let mut actions = [0.0; 5];
+        horizon(AutoDiff::new(Flat).unwrap())
+            .plan(&episode, &mut actions)
+            .unwrap();
+        // The root of the rounding, which is worth more than the tolerance of the plan.
+        assert!(actions.iter().sum::<f64>() > 1e-8, "{actions:?}");
     }
 
     #[test]

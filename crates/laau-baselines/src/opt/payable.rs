@@ -8,6 +8,8 @@ use super::sum::Sum;
 
 /// What is given back beyond an excess, as a share of the limit: the usage of each step is rounded once more after that.
 const GIVEN_BACK: f64 = 4.0 * f64::EPSILON;
+/// What may be left of a budget, as a share of it, for its rest to be rounding, which a step takes.
+const REST: f64 = 16.0 * f64::EPSILON;
 
 /// What may be used up to and including each step if the reserve is kept, `N × M`.
 pub(super) fn reserve_limits(problem: &dyn Problem, episode: &Episode<'_>) -> Vec<f64> {
@@ -26,7 +28,8 @@ pub(super) fn reserve_limits(problem: &dyn Problem, episode: &Episode<'_>) -> Ve
 ///
 /// An optimal plan spends a budget to the last bit, or a little more. Only the actions that use an exceeded limit give
 /// something back, and all of them the same share of what they have above their lower bounds: each changes by rounding.
-/// A plan that is then still not payable at some step is cut at that step. Replaying the result is never cut.
+/// A plan that is then still not payable at some step is cut at that step. A step that leaves next to nothing takes the rest:
+/// a little above the lower corners, a rounding of a budget is worth a lot. Replaying the result is never cut.
 pub(super) fn make_payable(
     problem: &Arc<dyn SmoothProblem>,
     episode: &Episode<'_>,
@@ -39,6 +42,7 @@ pub(super) fn make_payable(
     let cut = Cut {
         problem: &**problem,
         plan: actions,
+        budgets: episode.budgets(),
     };
     let paid = rollout(&**problem, &cut, episode)?;
     if let Some(failure) = paid.first_failure {
@@ -153,10 +157,15 @@ impl<'a> Users<'a> {
     }
 }
 
-/// A plan whose steps are cut where they cannot be paid: the actions that use an exceeded budget, and only they.
+/// Halvings until a share has no more bits.
+const HALVINGS: usize = 64;
+
+/// A plan whose steps are cut where they cannot be paid: the actions that use an exceeded budget, and only they. Where a
+/// rounding of a budget is left, they take it.
 struct Cut<'a> {
     problem: &'a dyn SmoothProblem,
     plan: &'a [f64],
+    budgets: &'a [f64],
 }
 
 impl Policy for Cut<'_> {
@@ -165,38 +174,123 @@ impl Policy for Cut<'_> {
     }
 
     fn begin(&self) -> Box<dyn Agent + '_> {
-        Box::new(Cut { ..*self })
+        Box::new(Cutting {
+            cut: self,
+            users: Users::new(self.problem, 0),
+        })
     }
 }
 
-impl Agent for Cut<'_> {
+/// A [`Cut`] in an episode.
+struct Cutting<'a> {
+    cut: &'a Cut<'a>,
+    users: Users<'a>,
+}
+
+impl Agent for Cutting<'_> {
     fn decide(&mut self, observation: &Observation<'_>, action: &mut [f64]) -> Result<(), Error> {
-        // Halvings until the share has no more bits.
-        const HALVINGS: usize = 64;
         let d = action.len();
-        let context = observation.context();
-        action.copy_from_slice(&self.plan[observation.step * d..][..d]);
-        for (resource, &available) in observation.available.iter().enumerate() {
-            let mut users = Users::new(self.problem, resource);
-            if users.used(action, context) <= available {
-                continue;
-            }
-            users.find(action, context);
-            let wanted = action.to_vec();
-            let (mut low, mut high) = (0.0, 1.0);
-            for _ in 0..HALVINGS {
-                let middle = 0.5 * (low + high);
-                action.copy_from_slice(&wanted);
-                users.keep(middle, action);
-                if users.used(action, context) <= available {
-                    low = middle;
-                } else {
-                    high = middle;
-                }
-            }
-            action.copy_from_slice(&wanted);
-            users.keep(low, action);
+        action.copy_from_slice(&self.cut.plan[observation.step * d..][..d]);
+        for resource in 0..observation.available.len() {
+            self.users.resource = resource;
+            self.cut(observation, action);
         }
+        self.take_rest(observation, action);
         Ok(())
     }
+}
+
+impl Cutting<'_> {
+    /// Cuts the users of one budget to what is available of it.
+    fn cut(&mut self, observation: &Observation<'_>, action: &mut [f64]) {
+        let (users, context) = (&mut self.users, observation.context());
+        let available = observation.available[users.resource];
+        if users.used(action, context) <= available {
+            return;
+        }
+        users.find(action, context);
+        let wanted = action.to_vec();
+        let share = most(|share| {
+            action.copy_from_slice(&wanted);
+            users.keep(share, action);
+            users.used(action, context) <= available
+        });
+        action.copy_from_slice(&wanted);
+        users.keep(share, action);
+    }
+
+    /// Raises the actions that gain by it and use a budget of which only a rounding is left, all by the same share of what
+    /// they have above their lower bounds, and uses no more than a rounding of any other budget.
+    fn take_rest(&mut self, observation: &Observation<'_>, action: &mut [f64]) {
+        let Users {
+            problem,
+            jacobian,
+            usage,
+            ..
+        } = &mut self.users;
+        let (d, context) = (action.len(), observation.context());
+        problem.usage(action, context, usage);
+        let budgets = self.cut.budgets;
+        let ends = |usage: &[f64], k: usize| observation.available[k] - usage[k] <= REST * budgets[k];
+        if !(0..budgets.len()).any(|k| ends(usage, k)) {
+            return;
+        }
+        let mut gradient = vec![0.0; d];
+        problem.usage_jacobian(action, context, jacobian);
+        problem.cost_gradient(action, context, &mut gradient);
+        let (lower, upper) = (problem.lower(), problem.upper());
+        // How far an action may rise: by what it has, or, at a lower corner where usage has no slope yet, by all of its box. There
+        // the root of a rounding is to be had for a rounding.
+        let reach = |i: usize| {
+            let slopes = (0..budgets.len())
+                .filter(|k| ends(usage, *k))
+                .map(|k| jacobian[k * d + i]);
+            let steepest = slopes.fold(f64::NEG_INFINITY, f64::max);
+            if gradient[i] >= 0.0 || steepest < 0.0 {
+                0.0
+            } else if action[i] > lower[i] {
+                if steepest > 0.0 { action[i] - lower[i] } else { 0.0 }
+            } else if steepest == 0.0 {
+                upper[i] - lower[i]
+            } else {
+                0.0
+            }
+        };
+        let rising: Vec<(usize, f64)> = (0..d)
+            .map(|i| (i, reach(i)))
+            .filter(|(_, reach)| *reach > 0.0)
+            .collect();
+        if rising.is_empty() {
+            return;
+        }
+        let limits: Vec<f64> = (0..budgets.len())
+            .map(|k| observation.available[k].min(usage[k] + REST * budgets[k]))
+            .collect();
+        let planned = action.to_vec();
+        let raise = |share: f64, action: &mut [f64]| {
+            for &(i, reach) in &rising {
+                action[i] = (planned[i] + share * reach).min(upper[i]);
+            }
+        };
+        let share = most(|share| {
+            raise(share, action);
+            problem.usage(action, context, usage);
+            usage.iter().zip(&limits).all(|(used, limit)| used <= limit)
+        });
+        raise(share, action);
+    }
+}
+
+/// The largest share for which a condition holds that holds for none, and not again once it does not.
+fn most(mut holds: impl FnMut(f64) -> bool) -> f64 {
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..HALVINGS {
+        let middle = 0.5 * (low + high);
+        if holds(middle) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    low
 }

@@ -134,8 +134,9 @@ impl Point {
         }
     }
 
-    /// Visits the entries of the dual residual `∇l + ∇gᵀp − z_lower + z_upper`, but for those of held actions.
-    pub(super) fn each_dual_residual(&self, region: &Region, mut visit: impl FnMut(usize, f64)) {
+    /// Visits the entries of the reduced gradient `ρ = ∇l + ∇gᵀp` and of the dual residual `ρ − z_lower + z_upper`, but for
+    /// those of held actions.
+    pub(super) fn each_dual_residual(&self, region: &Region, mut visit: impl FnMut(usize, f64, f64)) {
         let m = region.dropped.len();
         let d = self.jacobian.len() / self.price.len();
         for (step, widths) in region.width.chunks_exact(d).enumerate() {
@@ -143,7 +144,7 @@ impl Point {
                 if *width > 0.0 {
                     let at = step * d + i;
                     let reduced = self.reduced_gradient(step, i, (d, m));
-                    visit(at, reduced - self.at_lower[at] + self.at_upper[at]);
+                    visit(at, reduced, reduced - self.at_lower[at] + self.at_upper[at]);
                 }
             }
         }
@@ -154,6 +155,15 @@ impl Point {
         (0..m).fold(self.gradient[step * d + i], |sum, k| {
             sum + self.jacobian[(step * m + k) * d + i] * self.price[step * m + k]
         })
+    }
+
+    /// What the limits leave unused, at the prices of their duals.
+    pub(super) fn unused(&self) -> f64 {
+        let limited = self.dual.iter().zip(&self.slack);
+        limited
+            .filter(|(_, slack)| slack.is_finite())
+            .map(|(dual, slack)| dual * slack)
+            .sum()
     }
 
     /// Visits every complementarity product with its weight in the barrier: bounds of actions count 1.

@@ -32,7 +32,7 @@ pub(super) struct Region {
     pub(super) jacobian: Vec<f64>,
     /// Budgets of curved usage with so little room that it is measured from the lower corners.
     pub(super) narrow: Vec<bool>,
-    /// Entries of `width` that a cost has narrowed, with the width before.
+    /// Entries of `width` that were narrowed for one action alone, with the width before.
     narrowed: Vec<(usize, f64)>,
     /// Limits without room at the lower corners that are kept, as usage falls above them, per budget.
     falls: Vec<bool>,
@@ -94,6 +94,9 @@ impl Region {
         region.find_falls(problem, episode, limits, rounding);
         region.hold(problem, episode, rounding);
         region.bound_by_budgets(m, d);
+        if !problem.structure().affine_usage {
+            region.bound_by_usage(problem, episode);
+        }
         region.bound_by_costs(problem, episode);
         if !problem.structure().affine_usage {
             for (at, room) in region.room.iter().enumerate() {
@@ -217,6 +220,47 @@ impl Region {
         }
     }
 
+    /// Narrows widths that are far beyond what the budgets pay one action alone, the others being at their lower bounds: where
+    /// usage starts flat, its slope there says nothing.
+    fn bound_by_usage(&mut self, problem: &dyn SmoothProblem, episode: &Episode<'_>) {
+        const FAR: f64 = 1e3;
+        let lower = problem.lower();
+        let (d, m) = (lower.len(), self.dropped.len());
+        let (mut raised, mut usage, mut least) = (lower.to_vec(), vec![0.0; m], vec![0.0; m]);
+        // Where usage falls, others may free what one action uses.
+        let falls: Vec<bool> = (0..m)
+            .map(|k| {
+                let mut rows = self.jacobian.chunks_exact(d).skip(k).step_by(m);
+                rows.any(|row| row.iter().any(|j| *j < 0.0))
+            })
+            .collect();
+        let mut room = vec![f64::INFINITY; m];
+        for step in (0..episode.horizon()).rev() {
+            let context = episode.context(step);
+            problem.usage(lower, context, &mut least);
+            for k in (0..m).filter(|k| !falls[*k]) {
+                room[k] = room[k].min(self.room[step * m + k]);
+            }
+            for i in 0..d {
+                let before = self.width[step * d + i];
+                let mut narrow = before;
+                loop {
+                    raised[i] = raise(problem, i, narrow / MARGIN);
+                    problem.usage(&raised, context, &mut usage);
+                    if (0..m).all(|k| usage[k] - least[k] <= room[k]) || raised[i] <= lower[i] {
+                        break;
+                    }
+                    narrow /= MARGIN;
+                }
+                raised[i] = lower[i];
+                if FAR * narrow < before {
+                    self.width[step * d + i] = MARGIN * narrow;
+                    self.narrowed.push((step * d + i, before));
+                }
+            }
+        }
+    }
+
     /// Narrows the widths to where each action's own cost grows, the others being at their lower bounds. An action that
     /// gains nothing by rising at all, and uses budgets for it if anything, is held.
     fn bound_by_costs(&mut self, problem: &dyn SmoothProblem, episode: &Episode<'_>) {
@@ -269,7 +313,7 @@ impl Region {
         }
     }
 
-    /// Whether the ranges that a cost has narrowed are wide enough, where the actions have risen so far and have such
+    /// Whether the ranges that were narrowed for one action alone are wide enough, where the actions have risen so far and have such
     /// reduced gradients: where other actions change the slope of an action's cost, they may not be.
     pub(super) fn contains(&self, rise: &[f64], reduced: impl Fn(usize) -> f64) -> bool {
         const NEAR: f64 = 0.75;
@@ -279,9 +323,9 @@ impl Region {
         })
     }
 
-    /// Restores every range that a cost has narrowed.
+    /// Restores every range that was narrowed for one action alone.
     pub(super) fn widen(&mut self) {
-        for (at, before) in self.narrowed.drain(..) {
+        for (at, before) in self.narrowed.drain(..).rev() {
             self.width[at] = before;
         }
     }

@@ -1,5 +1,6 @@
 //! The end-to-end network: it outputs the action, and the projection makes it payable.
 
+mod lanes;
 mod network;
 mod projector;
 mod train;
@@ -8,7 +9,7 @@ mod unroll;
 use std::sync::Arc;
 
 use crate::Stored;
-use laau_core::numerics::mlp;
+use laau_core::numerics::{mlp, softplus};
 use laau_core::{
     Agent, Differentiate, Dimensions, Episodes, Error, Fit, FitObserver, FitSets, Fitted, Observation, Phase,
     Policy, Problem, Projection, Query, Solutions, StepSolver, Task, expect_finite, expect_length,
@@ -19,7 +20,6 @@ use rand_chacha::ChaCha8Rng;
 
 use self::network::{Activations, Layers, initial, layers};
 use self::projector::Projector;
-use self::unroll::softplus;
 
 const NAME: &str = "rl";
 const NAME_MODEL_FREE: &str = "rl-pg";
@@ -50,6 +50,7 @@ pub enum Method {
 /// | `hidden` | 10 | units in each of the two hidden layers | 1 to 1024 |
 /// | `schedule` | 50 epochs at 5e-3, 30 at 2.5e-3 | the paper's | at least one epoch, positive rates |
 /// | `batch` | 10 | episodes per update | at least 1 |
+/// | `validate_every` | 1 | epochs from one look at the validation set to the next; the last epoch always has one | at least 1 |
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RlOptions {
@@ -61,6 +62,8 @@ pub struct RlOptions {
     pub schedule: Vec<Phase>,
     /// Episodes per update.
     pub batch: usize,
+    /// Epochs from one look at the validation set to the next.
+    pub validate_every: usize,
 }
 
 impl Default for RlOptions {
@@ -74,6 +77,7 @@ impl Default for RlOptions {
             hidden: 10,
             schedule: vec![phase(50, 5e-3), phase(30, 2.5e-3)],
             batch: 10,
+            validate_every: 1,
         }
     }
 }
@@ -135,7 +139,9 @@ impl RlOptions {
     fn check(&self) -> Result<(), Error> {
         let hidden = (1..=1024).contains(&self.hidden);
         expect_option(hidden, NAME, "hidden", "1 to 1024", self.hidden as f64)?;
-        expect_option(self.batch > 0, NAME, "batch", "at least 1", self.batch as f64)?;
+        for (option, count) in [("batch", self.batch), ("validate_every", self.validate_every)] {
+            expect_option(count > 0, NAME, option, "at least 1", count as f64)?;
+        }
         let epochs: usize = self.schedule.iter().map(|phase| phase.epochs).sum();
         expect_option(epochs > 0, NAME, "epochs", "at least 1 in all", epochs as f64)?;
         for phase in &self.schedule {
@@ -326,7 +332,7 @@ impl Agent for EndToEndAgent<'_> {
         for ((action, output), scale) in
             (action.iter_mut().zip(&self.activations.outputs)).zip(&model.action_scale)
         {
-            *action = scale * softplus(*output);
+            *action = scale * softplus(*output).0;
         }
         let moved = match &mut self.payable {
             Payable::Cut(projection) => projection.apply(self.problem, context, available, action),
@@ -334,6 +340,11 @@ impl Agent for EndToEndAgent<'_> {
         };
         self.projections += usize::from(moved);
         Ok(())
+    }
+
+    fn restart(&mut self) -> bool {
+        self.projections = 0;
+        true
     }
 
     fn projections(&self) -> usize {

@@ -6,6 +6,7 @@ use rand::RngExt;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
+use super::lanes::Lanes;
 use super::unroll::Unroll;
 use super::{Method, RlOptions, RlParameters};
 
@@ -28,13 +29,22 @@ pub(crate) fn train(
 ) -> Result<Trained, Error> {
     let projector = task.expect_projector()?;
     let mut unroll = Unroll::new(&*task.problem, projector, train.horizon());
+    let mut lanes = match options.method {
+        Method::Simulator => Lanes::new(&*task.problem, train.horizon()),
+        Method::PolicyGradient { .. } => None,
+    };
     let mut check = Unroll::new(&*task.problem, projector, validation.horizon());
+    let check_lanes = Lanes::new(&*task.problem, validation.horizon());
+    let mut validate = |model: &RlParameters| match &check_lanes {
+        Some(lanes) => Ok(lanes.mean_cost(model, validation)),
+        None => mean_cost(&mut check, model, validation),
+    };
     let zeros = vec![0.0; model.weights.len()];
     let (mut first, mut second, mut gradient) = (zeros.clone(), zeros.clone(), zeros);
     let mut steps = 0;
     let mut order: Vec<usize> = (0..train.len()).collect();
     let mut best = Trained {
-        validation_cost: mean_cost(&mut check, &model, validation)?,
+        validation_cost: validate(&model)?,
         model: model.clone(),
         best_epoch: 0,
     };
@@ -50,15 +60,18 @@ pub(crate) fn train(
             order.shuffle(rng);
             for batch in order.chunks(options.batch) {
                 gradient.fill(0.0);
-                match options.method {
-                    Method::Simulator => {
+                match (options.method, &mut lanes) {
+                    (Method::Simulator, Some(lanes)) => {
+                        lanes.differentiate(&model, train, batch, &mut gradient);
+                    }
+                    (Method::Simulator, None) => {
                         for &index in batch {
                             let episode = train.get(index);
                             unroll.play(&model, &episode, None)?;
                             unroll.backward(&model, &episode, 1.0 / batch.len() as f64, &mut gradient)?;
                         }
                     }
-                    Method::PolicyGradient { rollouts, noise } => {
+                    (Method::PolicyGradient { rollouts, noise }, _) => {
                         // From the full noise down to a tenth of it, so that the mean action is what is trained last.
                         let noise = noise * (1.0 - 0.9 * (epoch - 1) as f64 / epochs as f64);
                         let batch: Vec<_> = batch.iter().map(|index| train.get(*index)).collect();
@@ -69,7 +82,10 @@ pub(crate) fn train(
                 let moments = (&mut first[..], &mut second[..]);
                 Adam::default().step(steps, moments, &mut model.weights, &gradient, phase.learning_rate);
             }
-            let cost = mean_cost(&mut check, &model, validation)?;
+            if !epoch.is_multiple_of(options.validate_every) && epoch < epochs {
+                continue;
+            }
+            let cost = validate(&model)?;
             if cost < best.validation_cost {
                 best = Trained {
                     model: model.clone(),

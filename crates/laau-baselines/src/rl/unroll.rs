@@ -1,6 +1,6 @@
 //! An episode played by the network, and the derivative of its cost through every step and through the budget.
 
-use laau_core::numerics::mlp;
+use laau_core::numerics::{mlp, softplus};
 use laau_core::{Differentiate, Dimensions, Episode, Error, SmoothProblem};
 
 use super::RlParameters;
@@ -99,7 +99,7 @@ impl<'a> Unroll<'a> {
             step.action.clear();
             let outputs = step.activations.outputs.iter().zip(&model.action_scale);
             step.action
-                .extend(outputs.map(|(output, scale)| scale * softplus(*output)));
+                .extend(outputs.map(|(output, scale)| scale * softplus(*output).0));
             let reserve = &self.reserves[(horizon - 1 - t) * m..][..m];
             for i in 0..m {
                 self.in_remaining[i] = remaining[i] - reserve[i];
@@ -184,7 +184,7 @@ impl<'a> Unroll<'a> {
             }
             let outputs = step.activations.outputs.iter().zip(&model.action_scale);
             for (weight, (output, scale)) in self.weight.iter_mut().zip(outputs) {
-                *weight *= scale * sigmoid(*output);
+                *weight *= scale * softplus(*output).1;
             }
             let slots = &mut step.activations.slots;
             mlp::backward(&layers, &model.weights, slots, &self.weight, gradient);
@@ -210,6 +210,21 @@ impl<'a> Unroll<'a> {
         }
     }
 
+    /// How many steps of the last episode could not be paid as they were wanted.
+    #[cfg(test)]
+    pub(crate) fn cuts(&self) -> usize {
+        match &self.projector {
+            Some(projector) => projector.cuts(),
+            None => self.steps.iter().filter(|step| step.cut.is_some()).count(),
+        }
+    }
+
+    /// How many steps of the last episode, of a single action each, wanted an action at or beyond a bound.
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> usize {
+        self.steps.iter().filter(|step| !step.free).count()
+    }
+
     /// Makes the wanted action of a step payable from `in_remaining`.
     fn make_payable(&mut self, t: usize, step: &mut Step, context: &[f64]) -> Result<(), Error> {
         let Some(projector) = &mut self.projector else {
@@ -227,60 +242,70 @@ impl<'a> Unroll<'a> {
     }
 
     /// Cuts a single action to what can be paid.
-    ///
-    /// Every usage is convex: Newton from the wanted action comes down to the largest payable share of it.
     fn cut(&mut self, step: &mut Step, context: &[f64]) {
-        const MOST_ITERATIONS: usize = 60;
-        let budgets = self.usage.len();
         let (lower, upper) = (self.problem.lower()[0], self.problem.upper()[0]);
         let raw = step.action[0];
         step.wanted = raw.clamp(lower, upper) - lower;
         step.free = raw > lower && raw < upper;
-        step.cut = None;
-        let mut share = 1.0_f64;
-        for _ in 0..MOST_ITERATIONS {
-            step.action[0] = lower + share * step.wanted;
-            self.problem.usage(&step.action, context, &mut self.usage);
-            let over = |usage: &[f64], k: usize| usage[k] - self.in_remaining[k];
-            let payable = |k: usize| over(&self.usage, k) <= PAYABLE * self.in_remaining[k].abs();
-            if share <= 0.0 || (0..budgets).all(payable) {
-                break;
-            }
-            self.problem
-                .usage_jacobian(&step.action, context, &mut self.jacobian);
-            let mut next = share;
-            for k in 0..budgets {
-                let over = over(&self.usage, k);
-                if over > 0.0 {
-                    let along = self.jacobian[k] * step.wanted;
-                    let to = if along > 0.0 {
-                        (share - over / along).max(0.0)
-                    } else {
-                        0.0
-                    };
-                    if to < next {
-                        next = to;
-                        step.cut = Some((next, k));
-                    }
+        (step.action[0], step.cut) = cut(
+            self.problem,
+            context,
+            step.wanted,
+            &self.in_remaining,
+            &mut self.usage,
+            &mut self.jacobian,
+        );
+    }
+}
+
+/// Whether a usage can be paid, but for rounding.
+pub(crate) fn is_payable(usage: f64, available: f64) -> bool {
+    usage - available <= PAYABLE * available.abs()
+}
+
+/// Cuts a single action, `wanted` above its lower bound, to what can be paid; also returns the share that is left of `wanted` and
+/// the budget that says so. Leaves the usage behind.
+///
+/// Every usage is convex: Newton from the wanted action comes down to the largest payable share of it.
+pub(crate) fn cut(
+    problem: &dyn SmoothProblem,
+    context: &[f64],
+    wanted: f64,
+    available: &[f64],
+    usage: &mut [f64],
+    jacobian: &mut [f64],
+) -> (f64, Option<(f64, usize)>) {
+    const MOST_ITERATIONS: usize = 60;
+    let lower = problem.lower()[0];
+    let (mut share, mut cut) = (1.0_f64, None);
+    let mut action = [lower + wanted];
+    for _ in 0..MOST_ITERATIONS {
+        action[0] = lower + share * wanted;
+        problem.usage(&action, context, usage);
+        let payable = (usage.iter().zip(available)).all(|(usage, available)| is_payable(*usage, *available));
+        if share <= 0.0 || payable {
+            break;
+        }
+        problem.usage_jacobian(&action, context, jacobian);
+        let mut next = share;
+        for k in 0..available.len() {
+            let over = usage[k] - available[k];
+            if over > 0.0 {
+                let along = jacobian[k] * wanted;
+                let to = if along > 0.0 {
+                    (share - over / along).max(0.0)
+                } else {
+                    0.0
+                };
+                if to < next {
+                    next = to;
+                    cut = Some((next, k));
                 }
             }
-            share = next;
         }
+        share = next;
     }
-}
-
-/// `ln(1 + eᶻ)` without overflow.
-pub(crate) fn softplus(z: f64) -> f64 {
-    z.max(0.0) + (-z.abs()).exp().ln_1p()
-}
-
-fn sigmoid(z: f64) -> f64 {
-    if z >= 0.0 {
-        1.0 / (1.0 + (-z).exp())
-    } else {
-        let e = z.exp();
-        e / (1.0 + e)
-    }
+    (action[0], cut)
 }
 
 #[cfg(test)]
@@ -330,10 +355,7 @@ mod tests {
         let projector: Option<&dyn Differentiate> = if several { Some(&projector) } else { None };
         let mut unroll = Unroll::new(problem, projector, HORIZON);
         unroll.play(&model, &episode, None).unwrap();
-        let cuts = match &unroll.projector {
-            Some(projector) => projector.cuts(),
-            None => unroll.steps.iter().filter(|step| step.cut.is_some()).count(),
-        };
+        let cuts = unroll.cuts();
         let mut gradient = vec![0.0; model.weights.len()];
         unroll.backward(&model, &episode, 1.0, &mut gradient).unwrap();
         for i in 0..gradient.len() {

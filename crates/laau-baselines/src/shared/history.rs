@@ -24,7 +24,8 @@ impl History {
     /// everything is read from the start.
     pub(crate) fn see(&mut self, observation: &Observation<'_>) {
         if observation.contexts.len() <= self.read {
-            *self = Self::default();
+            self.entries.clear();
+            self.read = 0;
         }
         self.entries.resize(observation.context_len, Running::default());
         for context in observation.contexts[self.read..].chunks_exact(observation.context_len) {

@@ -46,6 +46,8 @@ pub(crate) struct Priced {
     pub(crate) cost: f64,
     /// The largest overuse, or unused part of a priced budget, relative to the budget.
     pub(crate) residual: f64,
+    /// Whether every answer of the layer was to its tolerance: else the cost is no bound.
+    pub(crate) is_bound: bool,
 }
 
 /// Maximises the concave dual `D(λ) = Σ_k n_k min_x [l(x, c_k) + λᵀg(x, c_k)] − λᵀb` over `λ ≥ 0`.
@@ -62,6 +64,8 @@ pub(crate) struct ShadowPrice {
     jacobian: Vec<f64>,
     /// `Σ n g − b`.
     overuse: Vec<f64>,
+    /// Whether an answer of the layer, at any of the prices, was short of its tolerance.
+    is_short: bool,
     /// `−∇²D`, row-major.
     curvature: Vec<f64>,
 }
@@ -82,6 +86,7 @@ impl ShadowPrice {
             usage: vec![0.0; m],
             jacobian: vec![0.0; m * d],
             overuse: vec![0.0; m],
+            is_short: false,
             curvature: vec![0.0; m * m],
         }
     }
@@ -91,6 +96,7 @@ impl ShadowPrice {
     /// # Errors
     /// When a slice does not fit the problem.
     pub(crate) fn find(&mut self, steps: Steps<'_>, prices: &mut [f64]) -> Result<Priced, Error> {
+        self.is_short = false;
         if prices.len() == 1 {
             self.find_one(steps, prices)
         } else {
@@ -158,7 +164,11 @@ impl ShadowPrice {
                 side = side.min(0) - 1;
                 if high.is_none() && price * budget <= negligible * (cost + price * budget).abs() {
                     prices[0] = 0.0;
-                    return Ok(Priced { cost, residual: 0.0 });
+                    return Ok(Priced {
+                        cost,
+                        residual: 0.0,
+                        is_bound: !self.is_short,
+                    });
                 }
             }
             let next = match (high, low) {
@@ -193,6 +203,7 @@ impl ShadowPrice {
         Ok(Priced {
             cost,
             residual: residual.abs(),
+            is_bound: !self.is_short,
         })
     }
 
@@ -277,7 +288,11 @@ impl ShadowPrice {
                 cost = self.evaluate(steps, prices, true)?;
             }
         }
-        Ok(Priced { cost, residual })
+        Ok(Priced {
+            cost,
+            residual,
+            is_bound: !self.is_short,
+        })
     }
 
     /// `D(λ)`; leaves `Σ n g − b`, and on request `−∇²D`, behind.
@@ -300,6 +315,7 @@ impl ShadowPrice {
             };
             self.solver.solve(query, self.solution.row_mut(0))?;
             let solution = self.solution.row(0);
+            self.is_short |= !solution.status.is_solved();
             let problem = self.solver.problem();
             cost += copies * problem.cost(solution.action, context);
             problem.usage(solution.action, context, &mut self.usage);

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use laau_baselines::{
-    AvgLtOptions, CeOptions, CrPursuit, DualDescent, DualDescentParameters, EqualOptions, HorizonOptimum,
-    HorizonOptions, Mirror, Prediction, WaterFilling,
+    AvgLtOptions, CeOptions, CrPursuit, DpOptions, DualDescent, DualDescentParameters, EqualOptions,
+    HorizonOptimum, HorizonOptions, Mirror, Phase, Prediction, RlOptions, WaterFilling,
 };
-use laau_core::problems::{LogUtility, PowerProvisioning, Trading, VmAllocation, WeightedFairness, Wireless};
+use laau_core::problems::{
+    LlmTokens, LogUtility, PowerProvisioning, Trading, VmAllocation, WeightedFairness, Wireless,
+};
 use laau_core::{
-    Dimensions, Episodes, Fitted, Hindsight, Rollout, SmoothProblem, Task, rollout_all, rollout_hindsight,
+    Dimensions, Episodes, Error, Fitted, Hindsight, Rollout, SmoothProblem, Task, rollout_all,
+    rollout_hindsight,
 };
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -47,16 +50,18 @@ fn settings() -> Vec<Task> {
         general(Wireless::new(1, 0.7, 9.0).unwrap()),
         general(Trading::inventory()),
         general(Trading::new(3.0, 1e3).unwrap()),
+        general(LlmTokens::two_classes()),
+        general(LlmTokens::new(3, 2.0, 4.0, 0.5, 6.0).unwrap()),
         general(PowerProvisioning::two_loads()),
         general(PowerProvisioning::new(vec![0.3, 1.0, 2.0], 1.0, 1.0, 1.2, 9.0).unwrap()),
     ]
 }
 
-/// The policies that need no training, or next to none.
+/// Every policy, those that learn with next to no training.
 fn policies(task: &Task, horizon: usize) -> Vec<Fitted> {
     let train = independent(&*task.problem, &mut generator(7), (8, horizon), (0.1, 0.6));
     let mut policies: Vec<Fitted> = Vec::new();
-    let mut keep = |fitted: Result<Fitted, laau_core::Error>| policies.push(fitted.unwrap());
+    let mut keep = |fitted: Result<Fitted, Error>| policies.push(fitted.unwrap());
     keep(fit(&EqualOptions::default(), task, &train, &train));
     keep(fit(&AvgLtOptions::default(), task, &train, &train));
     for mirror in [Mirror::Euclidean, Mirror::Entropic] {
@@ -71,6 +76,29 @@ fn policies(task: &Task, horizon: usize) -> Vec<Fitted> {
         ridges: vec![1e-3],
     };
     keep(fit(&options, task, &train, &train));
+    let options = RlOptions {
+        hidden: 3,
+        schedule: vec![Phase {
+            epochs: 2,
+            learning_rate: 5e-3,
+        }],
+        batch: 4,
+        ..RlOptions::default()
+    };
+    keep(fit(&options, task, &train, &train));
+    let options = DpOptions {
+        atoms: 6,
+        states: 3,
+        points: 12,
+        ..DpOptions::default()
+    };
+    match fit(&options, task, &train, &train) {
+        // It is for one action under one budget.
+        Err(Error::NotApplicable { .. }) => {
+            assert!(task.problem.dimensions().context > 1 || task.problem.dimensions().budgets > 1);
+        }
+        fitted => keep(fitted),
+    }
     policies
 }
 

@@ -1,7 +1,14 @@
 //! Policies that use the history of an episode read every context once.
 
-use laau_baselines::{CeOptions, CertaintyEquivalent, DpOptions, Memory, Prediction, Predictor, Resolve};
-use laau_core::{Fitted, Multiplier, Observation, Policy, Query, Solutions, StepSolver, Task};
+use laau_baselines::{
+    CeOptions, CertaintyEquivalent, DpOptions, DualDescentOptions, EqualOptions, Memory, Phase, Prediction,
+    Predictor, Resolve, RlOptions,
+};
+use laau_core::{
+    Constant, Fit, Fitted, Multiplier, Observation, Policy, Query, Solutions, StepSolver, Task, Unrolled,
+    mean_utility, rollout, rollout_all,
+};
+use rayon::ThreadPoolBuilder;
 
 use crate::strong::cloud;
 use crate::workload::{fairness, fit, general, generator, independent, log_utility, policy};
@@ -107,4 +114,63 @@ fn the_running_statistics_give_the_price_of_the_whole_history_to_the_bit() {
             assert_eq!(played[step], solution.row(0).action[0], "step {step}");
         }
     }
+}
+
+#[test]
+fn validation_allocates_neither_in_a_step_nor_in_an_episode() {
+    const EPISODES: usize = 512;
+    let task = fairness();
+    let set = cloud(&mut generator(43), EPISODES, 20, true);
+    let few = cloud(&mut generator(44), 20, 20, true);
+    let quick = RlOptions {
+        schedule: vec![Phase {
+            epochs: 1,
+            learning_rate: 5e-3,
+        }],
+        ..RlOptions::default()
+    };
+    let constant = Unrolled::new("constant", Constant(vec![0.1]), task.solver.clone()).unwrap();
+    let fits: [Box<dyn Fit>; 6] = [
+        Box::new(EqualOptions::default()),
+        Box::new(DualDescentOptions::dgd()),
+        Box::new(DualDescentOptions::mw()),
+        Box::new(CeOptions::default()),
+        Box::new(DpOptions::default()),
+        Box::new(quick),
+    ];
+    let fitted = fits.map(|options| fit(&options, &task, &few, &few).unwrap());
+    // The counter is that of a thread: all episodes are played by this one.
+    let pool = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    for policy in fitted.iter().map(policy).chain([&constant as &dyn Policy]) {
+        let play = || task.mean_utility(policy, &set).unwrap();
+        let (count, utility) = pool.install(|| {
+            let mut utility = 0.0;
+            let info = allocation_counter::measure(|| utility = play());
+            (info.count_total, utility)
+        });
+        assert!(
+            count < EPISODES as u64 / 4,
+            "{}: {count} allocations in {EPISODES} episodes",
+            policy.name()
+        );
+        // The same bits as from whole records, on any number of threads.
+        let rollouts = rollout_all(&*task.problem, policy, &set).unwrap();
+        assert_eq!(utility.to_bits(), mean_utility(&rollouts).to_bits());
+        assert_eq!(utility.to_bits(), play().to_bits());
+    }
+}
+
+#[test]
+fn a_record_of_an_episode_allocates_its_columns_and_no_more_for_more_steps() {
+    let task = fairness();
+    let policy = Unrolled::new("constant", Constant(vec![0.1]), task.solver.clone()).unwrap();
+    let counts = [10, 400].map(|horizon| {
+        let set = cloud(&mut generator(45), 1, horizon, true);
+        let episode = set.get(0);
+        let info = allocation_counter::measure(|| {
+            rollout(&*task.problem, &policy, &episode).unwrap();
+        });
+        info.count_total
+    });
+    assert_eq!(counts[0], counts[1]);
 }

@@ -1,7 +1,7 @@
 //! The end-to-end network, trained both ways.
 
 use laau_baselines::{EqualOptions, Phase, RlOptions};
-use laau_core::{Fit, FitSets, Policy, rollout_all};
+use laau_core::{Fit, FitSets, Parameter, Policy, rollout_all};
 
 use crate::strong::cloud;
 use crate::workload::{fairness, fit, generator, policy};
@@ -59,6 +59,24 @@ fn a_seed_decides_everything() {
 }
 
 #[test]
+fn only_epochs_that_are_validated_and_the_last_can_be_the_best() {
+    let task = fairness();
+    let episodes = cloud(&mut generator(14), 40, 6, true);
+    for (validate_every, possible) in [(3, vec![0, 3, 6, 7]), (100, vec![0, 7])] {
+        let options = RlOptions {
+            validate_every,
+            ..quick(&RlOptions::default(), 7)
+        };
+        let fitted = fit(&options, &task, &episodes, &episodes).unwrap();
+        let Parameter::Count(best) = fitted.parameters["best_epoch"] else {
+            panic!("an epoch is a count")
+        };
+        assert!(possible.contains(&best), "every {validate_every}: epoch {best}");
+        assert!(best > 0, "training helps");
+    }
+}
+
+#[test]
 fn bad_options_are_refused_with_a_word() {
     let task = fairness();
     let episodes = cloud(&mut generator(13), 4, 3, true);
@@ -72,6 +90,13 @@ fn bad_options_are_refused_with_a_word() {
             ..RlOptions::default()
         },
         "expected at least 1 for option `batch`, found 0",
+    );
+    check(
+        RlOptions {
+            validate_every: 0,
+            ..RlOptions::default()
+        },
+        "expected at least 1 for option `validate_every`, found 0",
     );
     check(
         quick(&RlOptions::default(), 0),

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use laau_baselines::{HorizonOptimum, HorizonOptions};
-use laau_core::problems::{LogUtility, PowerProvisioning, Trading, VmAllocation, WeightedFairness, Wireless};
+use laau_core::problems::{
+    LlmTokens, LogUtility, PowerProvisioning, Trading, VmAllocation, WeightedFairness, Wireless,
+};
 use laau_core::{Dimensions, Problem, SmoothProblem};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -298,6 +300,41 @@ fn wireless_power_and_proportional_machines_are_solved_at_every_scale() {
         let drawn = budgets(&mut rng, &problem, horizon);
         let contexts = weights(&mut rng, horizon * 4);
         trial.solve(problem, &contexts, &drawn);
+    }
+    trial.end();
+}
+
+#[test]
+fn requests_of_a_token_and_of_billions_in_one_episode_are_solved() {
+    let mut trial = Trial::new();
+    let problem = |classes, kappa, upper| LlmTokens::new(classes, kappa, 1.0, 2.0, upper).unwrap();
+    for exponent in 1..20 {
+        let large = 10.0_f64.powi(exponent);
+        trial.solve(
+            problem(1, 1.0, large),
+            &[1.0, 1.0, large, 0.0, 0.0, 0.0],
+            &[2.0 * large, large],
+        );
+        trial.solve(
+            problem(2, 10.0, large),
+            &[0.0, 0.7 * large, 0.0, 0.0, 0.1, 0.04, 0.0, 0.0],
+            &[0.4 * large, 0.4 * large],
+        );
+    }
+    let mut rng = generator(305);
+    for _ in 0..1500 {
+        let (classes, horizon) = (rng.random_range(1..=3), rng.random_range(1..=8));
+        let upper = power_of_ten(&mut rng, 0.0, 19.5);
+        let kappa = power_of_ten(&mut rng, -1.0, 1.5);
+        let mut contexts = Vec::new();
+        for _ in 0..horizon {
+            let size = [0.1, 5.0, upper, upper][rng.random_range(0..4)];
+            contexts.extend((0..classes).map(|_| size * power_of_ten(&mut rng, -1.0, 0.4)));
+            contexts.extend((0..classes).map(|_| rng.random_range(0.0..=1.0_f64)));
+        }
+        let most = upper * (classes * horizon) as f64;
+        let budgets = [(); 2].map(|()| most * power_of_ten(&mut rng, -2.0, 0.3));
+        trial.solve(problem(classes, kappa, upper), &contexts, &budgets);
     }
     trial.end();
 }
