@@ -219,40 +219,37 @@ impl Dataset {
     /// A priority of 1 and the gains `10^(dB/10)` of three users, each on a drive of its own; samples of 5G and LTE alike.
     fn radio(self, path: String, options: &DatasetOptions) -> Result<Vec<Piece>, Error> {
         let drives = series(path, "drive", "sample", &["snr_db"])?;
-        let sets = deal(drives.keys().map(String::as_str), options.seed);
+        // The same groups under every seed: a group is a series, and what seeds share is known by its name.
         let mut names: Vec<&str> = drives.keys().map(String::as_str).collect();
-        names.sort_by_key(|name| mix(&[options.seed, 7, hash_text(name)]));
+        names.sort_by_key(|name| mix(&[7, hash_text(name)]));
+        let groups: Vec<(String, &[&str])> = names
+            .chunks_exact(3)
+            .map(|group| (group.join("+"), group))
+            .collect();
+        let sets = deal(groups.iter().map(|(name, _)| name.as_str()), options.seed);
         let mut pieces = Vec::new();
-        for set in 0..3 {
-            // Drives that are mixed share blocks of samples, not whole drives.
-            let of_set: Vec<&str> = names
+        for (name, group) in &groups {
+            let gains: Vec<Vec<f64>> = group
                 .iter()
-                .copied()
-                .filter(|name| self.same || sets[name] == set)
+                .map(|drive| {
+                    drives[*drive]
+                        .iter()
+                        .map(|(_, snr)| 10_f64.powf(snr[0] / 10.0))
+                        .collect()
+                })
                 .collect();
-            for group in of_set.chunks_exact(3) {
-                let gains: Vec<Vec<f64>> = group
-                    .iter()
-                    .map(|drive| {
-                        drives[*drive]
-                            .iter()
-                            .map(|(_, snr)| 10_f64.powf(snr[0] / 10.0))
-                            .collect()
-                    })
-                    .collect();
-                let steps = gains.iter().map(Vec::len).min().unwrap_or(0);
-                let contexts: Vec<f64> = (0..steps)
-                    .flat_map(|step| [1.0, gains[0][step], gains[1][step], gains[2][step]])
-                    .collect();
-                let name = group.join("+");
-                if self.same {
-                    let size = 5 * options.horizon * 4;
-                    let blocks = contexts.chunks(size).enumerate();
-                    let of_set = blocks.filter(|(block, _)| at_random(options.seed, &name, *block) == set);
-                    pieces.extend(of_set.map(|(_, block)| Piece::new(&name, set, block.to_vec())));
-                } else {
-                    pieces.push(Piece::new(&name, set, contexts));
-                }
+            let steps = gains.iter().map(Vec::len).min().unwrap_or(0);
+            let contexts: Vec<f64> = (0..steps)
+                .flat_map(|step| [1.0, gains[0][step], gains[1][step], gains[2][step]])
+                .collect();
+            if self.same {
+                // Drives that are mixed share blocks of samples, not whole drives.
+                let blocks = contexts.chunks(5 * options.horizon * 4).enumerate();
+                pieces.extend(blocks.map(|(block, contexts)| {
+                    Piece::new(name, at_random(options.seed, name, block), contexts.to_vec())
+                }));
+            } else {
+                pieces.push(Piece::new(name, sets[name.as_str()], contexts));
             }
         }
         Ok(pieces)
@@ -495,6 +492,31 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn seeds_meet_the_same_groups_of_drives_in_other_sets() {
+        let folder = folder();
+        let tested = |seed: u64| -> BTreeSet<Arc<str>> {
+            let options = DatasetOptions {
+                horizon: 20,
+                split: Split {
+                    train: 200,
+                    validation: 50,
+                    test: 60,
+                },
+                budgets: None,
+                seed,
+            };
+            let data: Dataset = "radio".parse().unwrap();
+            let sets = data.sets(folder.path(), &options).unwrap();
+            sets.test.series().unwrap().iter().cloned().collect()
+        };
+        let of_seeds: Vec<BTreeSet<Arc<str>>> = (0..10).map(tested).collect();
+        let all: BTreeSet<Arc<str>> = of_seeds.iter().flatten().cloned().collect();
+        // Thirty drives are ten groups, whatever the seed; ten seeds would have thirty of their own.
+        assert!(all.len() <= 10, "{all:?}");
+        assert!(of_seeds.iter().any(|of| *of != of_seeds[0]));
     }
 
     #[test]

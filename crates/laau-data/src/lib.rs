@@ -17,7 +17,8 @@ pub use inspect::{
 };
 pub use load::{
     AzureFunctions, AzureFunctionsOptions, AzureVm, AzureVmOptions, CpuReading, Dropped, Irregular, Order,
-    Readings, Step, Table, TableOptions, Trace, TraceCounts, ValueColumn, VmProperty, VmTableOptions, expand,
+    Readings, Step, Table, TableOptions, TimeUnit, Trace, TraceCounts, ValueColumn, VmProperty,
+    VmTableOptions, expand,
 };
 pub use shift::{tsne, wasserstein};
 pub use tables::{TableColumn, Values, read_episodes, write_episodes, write_table, write_table_in_blocks};

@@ -8,8 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Cell, Error, invalid};
 use crate::load::block::{Block, Format, Kind, Layout, Wanted, column_names, fold_blocks, missing_column};
+use crate::load::csv::Csv;
 use crate::load::stream::{Convert, stream};
 use crate::load::text::Texts;
+use crate::load::time::TimeUnit;
 use crate::load::trace::{Dropped, Irregular, Order, Readings, Step, Trace, ValueColumn, expand};
 
 /// Files of the Azure Functions trace.
@@ -106,12 +108,12 @@ impl AzureFunctions {
             let mut values = vec![0.0; width];
             let mut dropped = Dropped::default();
             for index in 0..block.rows {
-                let name = key(block, index, 3);
+                let name = key(&block, index, 3);
                 let mut shares = properties.iter().zip(&mut values[1..]);
-                if shares.all(|(property, value)| property.look_up(block, index, value)) {
+                if shares.all(|(property, value)| property.look_up(&block, index, value)) {
                     readings.begin(&name, block.first_row + index as u64);
                     for minute in 0..MINUTES {
-                        values[0] = count(file, block, index, minute)?.into();
+                        values[0] = count(file, &block, index, minute)?.into();
                         readings.push(time(day, minute), &values);
                     }
                 } else {
@@ -176,6 +178,10 @@ impl Trace for AzureFunctions {
 
     fn time_column(&self) -> &'static str {
         "HashFunction"
+    }
+
+    fn time_unit(&self, _: i64, _: i64) -> Option<TimeUnit> {
+        Some(TimeUnit::Minute)
     }
 
     fn step(&self) -> Step {
@@ -288,11 +294,11 @@ fn time(day: i64, minute: usize) -> i64 {
 }
 
 fn header(file: &Path) -> Result<Layout, Error> {
-    let format = Format::Csv {
+    let format = Format::Csv(Csv {
         header: true,
         separator: b',',
         quoted: false,
-    };
+    });
     Ok(Layout {
         names: column_names(file, format)?,
         format,

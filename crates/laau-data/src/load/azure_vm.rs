@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Cell, Error};
 use crate::load::block::{Format, Kind, Layout, Wanted};
+use crate::load::csv::Csv;
 use crate::load::stream::{Convert, sort_by_first_time, stream};
+use crate::load::time::TimeUnit;
 use crate::load::trace::{Dropped, Irregular, Order, Readings, Step, Trace, ValueColumn, expand};
 use crate::load::vm_table::{Listed, VmTable, VmTableOptions};
 
@@ -89,11 +91,11 @@ impl AzureVm {
     pub fn open(options: AzureVmOptions) -> Result<Self, Error> {
         let layout = Layout {
             names: COLUMNS.map(str::to_owned).to_vec(),
-            format: Format::Csv {
+            format: Format::Csv(Csv {
                 header: false,
                 separator: b',',
                 quoted: false,
-            },
+            }),
         };
         let wanted = vec![
             ("timestamp".to_owned(), Kind::Integer),
@@ -126,6 +128,10 @@ impl Trace for AzureVm {
         "timestamp"
     }
 
+    fn time_unit(&self, _: i64, _: i64) -> Option<TimeUnit> {
+        Some(TimeUnit::Second)
+    }
+
     fn step(&self) -> Step {
         Step::Known {
             step: SECONDS,
@@ -142,25 +148,31 @@ impl Trace for AzureVm {
             .as_ref()
             .map(|table| table.contexts.clone())
             .unwrap_or_default();
-        let convert: Arc<Convert> = Arc::new(move |file, block| {
+        let convert: Arc<Convert> = Arc::new(move |file, mut block| {
+            if let Some(index) = block.text(1).first_empty() {
+                let row = block.first_row + index as u64;
+                return Err(Cell::new(file, row, "vmid").refuse("the name of a machine", "nothing"));
+            }
+            let (times, ids, cpu) = (block.take_integers(0), block.take_text(1), block.take_numbers(2));
+            let Some(table) = &table else {
+                return Ok(Readings::of_rows(
+                    Arc::clone(file),
+                    block.first_row,
+                    ids,
+                    times,
+                    vec![cpu],
+                ));
+            };
             let mut readings = Readings::shared(Arc::clone(file), width);
-            let (times, ids, cpu) = (block.integers(0), block.text(1), block.numbers(2));
             let mut values = Vec::with_capacity(width);
             let mut dropped = Dropped::default();
             for index in 0..block.rows {
                 let id = ids.get(index);
-                let row = block.first_row + index as u64;
-                if id.is_empty() {
-                    return Err(Cell::new(file, row, "vmid").refuse("the name of a machine", "nothing"));
-                }
                 values.clear();
                 values.push(cpu[index]);
-                let listed = table
-                    .as_ref()
-                    .map_or(Listed::Taken, |table| table.look_up(id, &properties, &mut values));
-                match listed {
+                match table.look_up(id, &properties, &mut values) {
                     Listed::Taken => {
-                        readings.begin(id, row);
+                        readings.begin(id, block.first_row + index as u64);
                         readings.push(times[index], &values);
                     }
                     Listed::Filtered => dropped.filtered += 1,

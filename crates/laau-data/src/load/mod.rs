@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `trace` | the [`Trace`] trait and batches of readings |
 //! | `azure_vm`, `vm_table`, `azure_functions`, `table` | the trace formats |
-//! | `block`, `decoder`, `footer`, `text` | one file as blocks of typed columns, decoded by polars |
+//! | `block`, `csv`, `text` | one file as blocks of typed columns |
+//! | `parquet`, `decoder`, `footer` | Parquet, decoded by polars |
 //! | `stream` | several files in order, with the next file read ahead |
 //! | `checked`, `series` | checks of times and values, numbers for the series |
 
@@ -12,8 +13,10 @@ mod azure_functions;
 mod azure_vm;
 pub(crate) mod block;
 pub(crate) mod checked;
+pub(crate) mod csv;
 pub(crate) mod decoder;
 mod footer;
+mod parquet;
 pub(crate) mod series;
 mod stream;
 pub(crate) mod table;
@@ -26,5 +29,6 @@ pub use azure_functions::{AzureFunctions, AzureFunctionsOptions};
 pub use azure_vm::{AzureVm, AzureVmOptions, CpuReading};
 pub use checked::TraceCounts;
 pub use table::{Table, TableOptions};
+pub use time::TimeUnit;
 pub use trace::{Dropped, Irregular, Order, Readings, Step, Trace, ValueColumn, expand};
 pub use vm_table::{VmProperty, VmTableOptions};

@@ -1,25 +1,55 @@
 //! Numbers for the series of a trace, and stable hashes of them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
+
+use crate::load::text::Texts;
 
 /// Gives every series a number, in the order of their first readings.
 #[derive(Debug, Default)]
 pub(crate) struct SeriesIndex {
-    numbers: HashMap<Box<str>, u32, BuildHasherDefault<TextHasher>>,
+    names: Texts,
     hashes: Vec<u64>,
+    /// The number of the first series with a hash.
+    numbers: HashMap<u64, u32, BuildHasherDefault<WordHasher>>,
+    /// The numbers of further series with its hash.
+    further: BTreeMap<Box<str>, u32>,
+    /// The number that was asked for last.
+    last: usize,
 }
 
 impl SeriesIndex {
     /// The number of a series.
     pub(crate) fn number(&mut self, series: &str) -> usize {
-        if let Some(&number) = self.numbers.get(series) {
+        // Rows stay with a series, or go through the series in the same order at every time. This saves most look-ups.
+        let next = if self.last + 1 < self.len() {
+            self.last + 1
+        } else {
+            0
+        };
+        self.last = [next, self.last]
+            .into_iter()
+            .find(|&guess| guess < self.len() && self.names.get(guess) == series)
+            .unwrap_or_else(|| self.look_up(series));
+        self.last
+    }
+
+    fn look_up(&mut self, series: &str) -> usize {
+        let hash = hash_text(series);
+        let found = match self.numbers.get(&hash) {
+            Some(&number) if self.names.get(number as usize) != series => self.further.get(series).copied(),
+            found => found.copied(),
+        };
+        if let Some(number) = found {
             return number as usize;
         }
-        let number = self.hashes.len();
+        let number = self.len();
         let stored = u32::try_from(number).expect("fewer than 2^32 series");
-        self.hashes.push(hash_text(series));
-        self.numbers.insert(series.into(), stored);
+        self.names.push(series);
+        self.hashes.push(hash);
+        if *self.numbers.entry(hash).or_insert(stored) != stored {
+            self.further.insert(series.into(), stored);
+        }
         number
     }
 
@@ -28,11 +58,9 @@ impl SeriesIndex {
         self.hashes.len()
     }
 
-    /// Every series, in no particular order: its name and its number.
-    pub(crate) fn names(&self) -> impl Iterator<Item = (&str, usize)> {
-        self.numbers
-            .iter()
-            .map(|(name, number)| (&**name, *number as usize))
+    /// The names of all series, in the order of their numbers.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        (0..self.len()).map(|number| self.names.get(number))
     }
 
     /// A hash of a series' name that is the same on every machine.
@@ -62,22 +90,34 @@ pub(crate) fn hash_text(text: &str) -> u64 {
 
 /// Mixes bytes into a state, eight at a time.
 fn absorb(mut state: u64, bytes: &[u8]) -> u64 {
-    for chunk in bytes.chunks(8) {
-        let mut word = [0; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        state = (state.rotate_left(5) ^ u64::from_le_bytes(word)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    let mut add = |word: u64| {
+        state = (state.rotate_left(5) ^ word).wrapping_mul(0xff51_afd7_ed55_8ccd);
         state ^= state >> 32;
+    };
+    let (words, rest) = bytes.as_chunks();
+    for word in words {
+        add(u64::from_le_bytes(*word));
+    }
+    if !rest.is_empty() {
+        add(rest
+            .iter()
+            .rev()
+            .fold(0, |word, byte| (word << 8) | u64::from(*byte)));
     }
     state
 }
 
-/// Hashes the names of series for the table above; a trace is not an adversary that aims at its buckets.
+/// A hasher of numbers that are hashes already.
 #[derive(Debug, Default)]
-struct TextHasher(u64);
+struct WordHasher(u64);
 
-impl Hasher for TextHasher {
+impl Hasher for WordHasher {
     fn write(&mut self, bytes: &[u8]) {
         self.0 = absorb(self.0, bytes);
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = word;
     }
 
     fn finish(&self) -> u64 {
@@ -95,6 +135,22 @@ mod tests {
         assert_eq!(["b", "a", "b", "c"].map(|s| index.number(s)), [0, 1, 0, 2]);
         assert_eq!(index.len(), 3);
         assert_eq!(index.hash(1), hash_text("a"));
+        assert_eq!(index.names().collect::<Vec<_>>(), ["b", "a", "c"]);
+    }
+
+    #[test]
+    fn series_of_one_hash_have_numbers_of_their_own() {
+        let mut index = SeriesIndex::default();
+        index.number("a");
+        // As if "b" and "c" had the hash of "a".
+        for name in ["b", "c"] {
+            index.numbers.insert(hash_text(name), 0);
+        }
+        assert_eq!(
+            ["b", "c", "a", "c", "b"].map(|s| index.number(s)),
+            [1, 2, 0, 2, 1]
+        );
+        assert_eq!(index.further.len(), 2);
     }
 
     #[test]

@@ -13,10 +13,10 @@ use crate::load::trace::Readings;
 /// Files that are read at the same time.
 const FILES_AT_ONCE: usize = 2;
 /// Capacity of the queue of batches of one file.
-const BATCHES_WAITING: usize = 4;
+const BATCHES_WAITING: usize = 16;
 
 /// Turns a block of a file into readings.
-pub(crate) type Convert = dyn Fn(&Arc<Path>, &Block) -> Result<Readings, Error> + Send + Sync;
+pub(crate) type Convert = dyn Fn(&Arc<Path>, Block) -> Result<Readings, Error> + Send + Sync;
 
 /// Visits the readings of all files, in the order of the files.
 ///
@@ -61,7 +61,7 @@ fn read_file(
     let name: Arc<Path> = Arc::from(file);
     let batches = sender.clone();
     let outcome = read_blocks(file, layout, wanted, None, move |block| {
-        let readings = convert(&name, &block)?;
+        let readings = convert(&name, block)?;
         Ok(match batches.send(Ok(readings)) {
             Ok(()) => ControlFlow::Continue(()),
             Err(_) => ControlFlow::Break(()),

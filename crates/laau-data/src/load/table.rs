@@ -9,8 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Cell, Error, invalid};
 use crate::load::block::{Format, Kind, Layout, Wanted, column_names, missing_column, read_blocks};
+use crate::load::csv::Csv;
+use crate::load::parquet::holds_stamps;
 use crate::load::stream::{Convert, sort_by_first_time, stream};
-use crate::load::time::stamp;
+use crate::load::text::Texts;
+use crate::load::time::{TimeUnit, stamp};
 use crate::load::trace::{Irregular, Order, Readings, Step, Trace, ValueColumn, expand};
 
 /// Files of a table and the roles of its columns.
@@ -20,7 +23,7 @@ use crate::load::trace::{Irregular, Order, Readings, Step, Trace, ValueColumn, e
 /// | `paths` | | files or globs: Parquet by the endings `.parquet` and `.pq`, else CSV, plain or gzip, separated by commas, semicolons or tabs |
 /// | `header` | true | whether CSV files begin with a header; without one, columns are named `1`, `2`, … |
 /// | `series` | `series` | the column that names the series; empty if the table is one series |
-/// | `time` | `time` | the column of times: whole numbers, or ISO 8601, which becomes seconds since 1970 |
+/// | `time` | `time` | the column of times: whole numbers, or ISO 8601 and the dates and times of Parquet, which become seconds since 1970 |
 /// | `values` | `value` | the columns of values |
 /// | `step` | the first distance seen | distance in time of two readings of a series |
 /// | `irregular` | error | handling of a distance that is not a multiple of a given step: error or gap |
@@ -116,6 +119,9 @@ impl Table {
 
 /// Whether the first time of a file is a stamp and not a number.
 fn has_stamps((file, layout): &(PathBuf, Layout), time: &str) -> Result<bool, Error> {
+    if layout.format == Format::Parquet && holds_stamps(file, time)? {
+        return Ok(true);
+    }
     let wanted = [(time.to_owned(), Kind::Text)];
     let found = Arc::new(AtomicBool::new(false));
     let first = Arc::clone(&found);
@@ -154,10 +160,12 @@ pub(crate) fn is_parquet(file: &Path) -> bool {
 /// A file that cannot be decoded or is empty.
 pub(crate) fn find_layout(file: &Path, header: bool) -> Result<Layout, Error> {
     let parquet = is_parquet(file);
-    let csv = |separator| Format::Csv {
-        header,
-        quoted: true,
-        separator,
+    let csv = |separator| {
+        Format::Csv(Csv {
+            header,
+            quoted: true,
+            separator,
+        })
     };
     let mut format = if parquet { Format::Parquet } else { csv(b',') };
     let mut names = column_names(file, format)?;
@@ -196,9 +204,9 @@ impl Trace for Table {
             series, time, values, ..
         } = &self.options;
         let separator = match self.files[0].1.format {
-            Format::Csv { separator: b';', .. } => "semicolon",
-            Format::Csv { separator: b'\t', .. } => "tab",
-            Format::Csv { .. } => "comma",
+            Format::Csv(Csv { separator: b';', .. }) => "semicolon",
+            Format::Csv(Csv { separator: b'\t', .. }) => "tab",
+            Format::Csv(_) => "comma",
             Format::Parquet => "none: Parquet",
         };
         let series = if series.is_empty() {
@@ -207,7 +215,7 @@ impl Trace for Table {
             format!("`{series}`")
         };
         let times = if self.stamps {
-            "ISO 8601, as seconds since 1970"
+            "stamps, as seconds since 1970"
         } else {
             "whole numbers"
         };
@@ -229,29 +237,36 @@ impl Trace for Table {
         }
     }
 
+    fn time_unit(&self, first: i64, last: i64) -> Option<TimeUnit> {
+        if self.stamps {
+            Some(TimeUnit::Second)
+        } else {
+            TimeUnit::since_1970(first, last)
+        }
+    }
+
     fn read(&self, _: Order, visit: &mut dyn FnMut(&Readings) -> Result<(), Error>) -> Result<(), Error> {
         let width = self.options.values.len();
         let series = self.options.series.clone();
-        let convert: Arc<Convert> = Arc::new(move |file, block| {
-            let mut readings = Readings::shared(Arc::clone(file), width);
-            let times = block.integers(0);
-            let columns: Vec<_> = (0..width).map(|column| block.numbers(1 + column)).collect();
-            let ids = (!series.is_empty()).then(|| block.text(1 + width));
-            let mut values = Vec::with_capacity(width);
-            for index in 0..block.rows {
+        let convert: Arc<Convert> = Arc::new(move |file, mut block| {
+            let ids: Texts = if series.is_empty() {
+                std::iter::repeat_n(ONE_SERIES, block.rows).collect()
+            } else {
+                block.take_text(1 + width)
+            };
+            if let Some(index) = ids.first_empty() {
                 let row = block.first_row + index as u64;
-                let id = ids.map_or(ONE_SERIES, |ids| ids.get(index));
-                if id.is_empty() {
-                    return Err(
-                        Cell::new(file, row, series.as_str()).refuse("the name of a series", "nothing")
-                    );
-                }
-                values.clear();
-                values.extend(columns.iter().map(|column| column[index]));
-                readings.begin(id, row);
-                readings.push(times[index], &values);
+                return Err(Cell::new(file, row, series.as_str()).refuse("the name of a series", "nothing"));
             }
-            Ok(readings)
+            let times = block.take_integers(0);
+            let columns = (0..width).map(|column| block.take_numbers(1 + column)).collect();
+            Ok(Readings::of_rows(
+                Arc::clone(file),
+                block.first_row,
+                ids,
+                times,
+                columns,
+            ))
         });
         if self.options.sort {
             self.read_sorted(&convert, visit)

@@ -19,6 +19,20 @@ impl Texts {
         self.ends.push(self.text.len());
     }
 
+    /// The place of the first empty text.
+    pub(crate) fn first_empty(&self) -> Option<usize> {
+        let mut start = 0;
+        self.ends
+            .iter()
+            .position(|&end| std::mem::replace(&mut start, end) == end)
+    }
+
+    /// Keeps the first texts only.
+    pub(crate) fn truncate(&mut self, texts: usize) {
+        self.ends.truncate(texts);
+        self.text.truncate(self.ends.last().copied().unwrap_or_default());
+    }
+
     /// One text.
     pub(crate) fn get(&self, index: usize) -> &str {
         let start = if index == 0 { 0 } else { self.ends[index - 1] };
@@ -49,5 +63,6 @@ mod tests {
             (list.len(), list.get(0), list.get(1), list.get(2)),
             (3, "a/b+", "", "ü")
         );
+        assert_eq!(list.first_empty(), Some(1));
     }
 }

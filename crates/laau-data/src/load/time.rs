@@ -1,4 +1,64 @@
-//! Time stamps.
+//! Time stamps, and what a number that is a time counts.
+
+/// What the times of a trace count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimeUnit {
+    /// Minutes.
+    Minute,
+    /// Seconds.
+    Second,
+    /// Thousandths of a second.
+    Millisecond,
+    /// Millionths of a second.
+    Microsecond,
+    /// Billionths of a second.
+    Nanosecond,
+}
+
+impl TimeUnit {
+    /// The unit in which all times from the first to the last are times since 1970, from 1990 to 2100; none if there is none.
+    #[must_use]
+    pub fn since_1970(first: i64, last: i64) -> Option<Self> {
+        const YEARS: std::ops::Range<i64> = 631_152_000..4_102_444_800;
+        [
+            Self::Second,
+            Self::Millisecond,
+            Self::Microsecond,
+            Self::Nanosecond,
+        ]
+        .into_iter()
+        .find(|unit| {
+            [first, last]
+                .iter()
+                .all(|time| YEARS.contains(&(time / unit.count(1))))
+        })
+    }
+
+    /// So many seconds in this unit; a part of a unit counts as a whole one.
+    #[must_use]
+    pub fn count(self, seconds: u32) -> i64 {
+        let seconds = i64::from(seconds);
+        match self {
+            Self::Minute => (seconds + 59) / 60,
+            Self::Second => seconds,
+            Self::Millisecond => seconds * 1_000,
+            Self::Microsecond => seconds * 1_000_000,
+            Self::Nanosecond => seconds * 1_000_000_000,
+        }
+    }
+
+    /// Its name, of several.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Minute => "minutes",
+            Self::Second => "seconds",
+            Self::Millisecond => "milliseconds",
+            Self::Microsecond => "microseconds",
+            Self::Nanosecond => "nanoseconds",
+        }
+    }
+}
 
 /// The seconds of a time stamp: a whole number as it is, or ISO 8601 (`2024-03-01`, `2024-03-01T06:30`,
 /// `2024-03-01 06:30:15+01:00`) as seconds since 1970; without a zone it is UTC. Parts of a second are refused.

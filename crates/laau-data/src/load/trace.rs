@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, invalid};
 use crate::load::text::Texts;
+use crate::load::time::TimeUnit;
 
 /// A trace that can be read repeatedly from start to end.
 ///
@@ -27,6 +28,13 @@ pub trait Trace: Send + Sync {
     /// A time as a user writes it.
     fn show_time(&self, time: i64) -> String {
         time.to_string()
+    }
+
+    /// What the times count, given the first and the last; none if that is not known, and a duration says nothing.
+    ///
+    /// Without a word of the format they are times since 1970, if they can be, in the unit that their magnitude says.
+    fn time_unit(&self, first: i64, last: i64) -> Option<TimeUnit> {
+        TimeUnit::since_1970(first, last)
     }
 
     /// Visits all readings, batch by batch. The order depends neither on threads nor on the order of the paths, and is the
@@ -138,6 +146,33 @@ impl Readings {
             ends: Vec::new(),
             times: Vec::new(),
             values: Vec::new(),
+            dropped: Dropped::default(),
+        }
+    }
+
+    /// The readings of consecutive rows, one each, with the values of a row in `columns`.
+    pub(crate) fn of_rows(
+        file: Arc<Path>,
+        first_row: u64,
+        series: Texts,
+        times: Vec<i64>,
+        mut columns: Vec<Vec<f64>>,
+    ) -> Self {
+        let (rows, width) = (times.len(), columns.len());
+        let values = if width == 1 {
+            std::mem::take(&mut columns[0])
+        } else {
+            let row = |row| columns.iter().map(move |column: &Vec<f64>| column[row]);
+            (0..rows).flat_map(row).collect()
+        };
+        Self {
+            file,
+            width,
+            series,
+            rows: (first_row..first_row + rows as u64).collect(),
+            ends: (1..=rows).collect(),
+            times,
+            values,
             dropped: Dropped::default(),
         }
     }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Cell, Error};
 use crate::load::block::{Format, Kind, Layout, fold_blocks};
+use crate::load::csv::Csv;
 use crate::load::trace::expand;
 
 /// Uses of `vmtable.csv`: a filter of machines, and further entries of the contexts.
@@ -103,11 +104,11 @@ impl VmTable {
     pub(crate) fn read(options: &VmTableOptions) -> Result<Self, Error> {
         let layout = Layout {
             names: COLUMNS.map(str::to_owned).to_vec(),
-            format: Format::Csv {
+            format: Format::Csv(Csv {
                 header: false,
                 separator: b',',
                 quoted: false,
-            },
+            }),
         };
         let wanted = ["vmid", "vmcategory", "vmcorecount", "vmmemory"].map(|n| (n.to_owned(), Kind::Text));
         let mut table = Self::default();

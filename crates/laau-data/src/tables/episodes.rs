@@ -24,6 +24,7 @@ use polars::prelude::{Column, DataFrame, ParquetReader, PolarsError, SerReader a
 use super::{io, seal, unwritable, write_frame};
 use crate::error::{Cell, Error, invalid};
 use crate::load::block::{Block, Format, Kind, Wanted, fold_blocks, missing_column};
+use crate::load::csv::Csv;
 use crate::load::decoder::{DAMAGED, Panicked, decode};
 use crate::load::table::{find_layout, is_parquet};
 
@@ -63,7 +64,7 @@ pub fn read_episodes(path: &Path) -> Result<Episodes, Error> {
         fold_blocks(path, &layout, &wanted, reader, |reader, block| reader.add(&block))?.finish()?;
     match layout.format {
         Format::Parquet => with_scaling(path, episodes),
-        Format::Csv { .. } => Ok(episodes),
+        Format::Csv(_) => Ok(episodes),
     }
 }
 
@@ -76,11 +77,11 @@ pub fn write_episodes(path: &Path, episodes: &Episodes) -> Result<(), Error> {
     let ending = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
     let format = match ending.to_ascii_lowercase().as_str() {
         "parquet" | "pq" => Format::Parquet,
-        "csv" => Format::Csv {
+        "csv" => Format::Csv(Csv {
             header: true,
             separator: b',',
             quoted: true,
-        },
+        }),
         _ => {
             return Err(invalid(
                 "path",

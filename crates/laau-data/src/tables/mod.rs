@@ -30,7 +30,7 @@ fn write_frame(
                 .with_key_value_metadata(Some(KeyValueMetadata::from_static(metadata)))
                 .finish(frame)
                 .map(|_| ()),
-            Format::Csv { .. } => CsvWriter::new(&mut bytes).finish(frame),
+            Format::Csv(_) => CsvWriter::new(&mut bytes).finish(frame),
         }
         .map_err(|error| unwritable(part, &error))?;
         if format == Format::Parquet {
@@ -52,6 +52,12 @@ fn write_whole<E: From<Error>>(
     name.push(format!(".{}.part", std::process::id()));
     let temporary = path.with_file_name(name);
     let part = || {
+        // Moving a file there would replace a device, a pipe or a link by it.
+        if std::fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
+            let kind = std::io::ErrorKind::InvalidInput;
+            let source = std::io::Error::new(kind, "expected a regular file, or none");
+            return Err(io(path, source).into());
+        }
         let file = File::create(&temporary).map_err(|source| io(&temporary, source))?;
         let mut buffer = BufWriter::new(file);
         write(&temporary, &mut buffer)?;

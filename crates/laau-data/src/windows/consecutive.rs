@@ -94,10 +94,7 @@ pub(crate) fn consecutive(trace: &dyn Trace, options: &EpisodeOptions) -> Result
         drop((candidates, kept));
         (contexts, owners) = second_pass(trace, options, &sets, periods, &mut scale)?;
     }
-    let mut names: Vec<Arc<str>> = vec![Arc::from(""); checked.index.len()];
-    for (name, number) in checked.index.names() {
-        names[number] = name.into();
-    }
+    let names: Vec<Arc<str>> = checked.index.names().map(Arc::from).collect();
     Ok(Made {
         contexts,
         names: owners.map(|owners| owners.iter().map(|&series| Arc::clone(&names[series])).collect()),

@@ -93,10 +93,13 @@ impl Normaliser {
             kind: self.normalisation.name().to_owned(),
             columns: self.columns.iter().map(column).collect(),
             constants: if self.learns() {
-                let names = index.names().filter(|(_, series)| self.knows(*series));
+                let names = index
+                    .names()
+                    .enumerate()
+                    .filter(|(series, _)| self.knows(*series));
                 Constants::PerSeries(
                     names
-                        .map(|(name, series)| (name.to_owned(), constants(series)))
+                        .map(|(series, name)| (name.to_owned(), constants(series)))
                         .collect(),
                 )
             } else {

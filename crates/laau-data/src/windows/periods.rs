@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::options::EpisodeOptions;
-use crate::error::Error;
+use crate::error::{Error, invalid};
 use crate::load::checked::CheckedTrace;
 use crate::load::trace::{Order, Trace};
 
@@ -28,7 +28,7 @@ pub enum SplitBy {
 pub enum Gap {
     /// So many steps of the trace.
     Steps(u32),
-    /// So many seconds, for a trace whose times are seconds.
+    /// So many seconds, for a trace whose times have a unit that is known ([`Trace::time_unit`]).
     Seconds(u32),
 }
 
@@ -76,7 +76,7 @@ impl Periods {
         let step = checked.step().unwrap_or(1);
         let gap = match options.gap {
             Gap::Steps(steps) => i64::from(steps).saturating_mul(step),
-            Gap::Seconds(seconds) => i64::from(seconds),
+            Gap::Seconds(seconds) => in_units(trace, &readings, seconds)?,
         };
         Ok(Self(Some(divide(&readings, options.split.sizes(), gap, step))))
     }
@@ -90,6 +90,23 @@ impl Periods {
                 .position(|(from, until)| (*from..*until).contains(&time)),
         }
     }
+}
+
+/// A duration in the unit of the trace's times; to guess it would leave out too little, and sets would share what lasts longer.
+fn in_units(trace: &dyn Trace, readings: &BTreeMap<i64, u64>, seconds: u32) -> Result<i64, Error> {
+    let ends = readings.first_key_value().zip(readings.last_key_value());
+    let Some(((&first, _), (&last, _))) = ends else {
+        return Ok(0);
+    };
+    let unit = trace.time_unit(first, last).ok_or_else(|| {
+        invalid(
+            "gap",
+            format!(
+                "expected a number of steps, found a duration: the times, {first} to {last}, are neither stamps nor since 1970, and their unit is not known"
+            ),
+        )
+    })?;
+    Ok(unit.count(seconds))
 }
 
 /// Divides the readings, given by time, in proportion to the sizes of the sets.

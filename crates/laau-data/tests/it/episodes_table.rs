@@ -184,3 +184,21 @@ proptest! {
         }
     }
 }
+
+#[test]
+#[cfg(unix)]
+fn a_link_is_not_replaced_by_a_table() {
+    let folder = Folder::new();
+    let (old, link) = (folder.path().join("old.csv"), folder.path().join("link.csv"));
+    std::fs::write(&old, "kept").unwrap();
+    std::os::unix::fs::symlink(&old, &link).unwrap();
+    let episodes = laau_core::Episodes::new(1, 1, 1, vec![1.0], vec![5.0]).unwrap();
+    let error = laau_data::write_episodes(&link, &episodes).unwrap_err();
+    assert!(
+        error.to_string().ends_with("expected a regular file, or none"),
+        "{error}"
+    );
+    assert_eq!(std::fs::read(&link).unwrap(), b"kept");
+    assert!(link.is_symlink());
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+}

@@ -7,6 +7,7 @@ mod azure_sample;
 mod azure_vm;
 mod bad_input;
 mod by_time;
+mod csv;
 mod determinism;
 mod episodes_table;
 mod files;

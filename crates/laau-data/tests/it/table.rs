@@ -161,3 +161,90 @@ fn spaces_and_signs_around_numbers_are_accepted() {
     });
     assert_eq!(found, [[1.5, 2.0], [3.0, 4.0]]);
 }
+
+#[test]
+fn dates_and_times_of_parquet_are_stamps() {
+    use polars::prelude::{DataType, IntoLazy as _, ParquetWriter, TimeUnit, col, df};
+    let folder = Folder::new();
+    let path = folder.path().join("t.parquet");
+    let days = [19_783_i64, 19_783, 19_784, 19_784];
+    let write = |per_day: i64, kind: DataType, extra: i64| {
+        let times: Vec<i64> = days.iter().map(|day| day * per_day + extra).collect();
+        let frame =
+            df!("series" => ["a", "b", "a", "b"], "time" => times, "value" => [1.0, 2.0, 3.0, 4.0]).unwrap();
+        let mut frame = frame
+            .lazy()
+            .with_column(col("time").cast(kind))
+            .collect()
+            .unwrap();
+        ParquetWriter::new(std::fs::File::create(&path).unwrap())
+            .finish(&mut frame)
+            .unwrap();
+    };
+    let table = TableOptions {
+        paths: vec![path.to_str().unwrap().to_owned()],
+        ..TableOptions::default()
+    };
+    let day = 86_400;
+    for (per_day, kind) in [
+        (1, DataType::Date),
+        (day * 1_000, DataType::Datetime(TimeUnit::Milliseconds, None)),
+        (day * 1_000_000, DataType::Datetime(TimeUnit::Microseconds, None)),
+        (
+            day * 1_000_000_000,
+            DataType::Datetime(TimeUnit::Nanoseconds, None),
+        ),
+    ] {
+        write(per_day, kind, 0);
+        let trace = Table::open(table.clone()).unwrap();
+        let statistics = laau_data::inspect_trace(
+            &trace,
+            laau_data::Normalisation::None,
+            laau_data::OutOfRange::Error,
+        )
+        .unwrap();
+        assert_eq!(statistics.times, Some((19_783 * day, 19_784 * day)));
+        assert_eq!(statistics.step, Some(day));
+        assert_eq!(
+            laau_data::Trace::show_time(&trace, 19_783 * day),
+            "2024-03-01T00:00:00Z"
+        );
+        assert_eq!(contexts(table.clone()), [[1.0, 3.0], [2.0, 4.0]]);
+    }
+    write(day * 1_000, DataType::Datetime(TimeUnit::Milliseconds, None), 1);
+    let error = Table::open(table).unwrap_err();
+    let told = folder.strip(&error);
+    assert!(
+        told.starts_with(
+            "t.parquet, row 1, column `time`: expected a whole number or an ISO 8601 time in whole seconds, found "
+        ),
+        "{told}"
+    );
+}
+
+#[test]
+fn empty_lines_at_the_end_are_no_rows_and_before_the_end_they_are_refused() {
+    let folder = Folder::new();
+    let rows = "series,time,value\na,0,1\nb,0,2\na,5,3\nb,5,4\n";
+    let many = "\n".repeat(3_000_000);
+    for end in ["", "\n", "\n\n\n", "\r\n\r\n", "\n\r\n", &many] {
+        let table = TableOptions {
+            paths: vec![folder.write("t.csv", format!("{rows}{end}"))],
+            ..TableOptions::default()
+        };
+        assert_eq!(contexts(table), [[1.0, 3.0], [2.0, 4.0]]);
+    }
+    for between in ["\n", "\r\n", "\n\n"] {
+        let text = rows.replacen("b,0,2\n", &format!("b,0,2\n{between}"), 1);
+        let table = TableOptions {
+            paths: vec![folder.write("t.csv", text)],
+            ..TableOptions::default()
+        };
+        let error = import(&Table::open(table).unwrap(), &options()).unwrap_err();
+        let told = folder.strip(&error);
+        assert!(
+            told.starts_with("t.csv, row 4, column `time`: expected "),
+            "{told}"
+        );
+    }
+}
