@@ -32,13 +32,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     write_contexts(&input, steps)?;
     let model = write_model(&folder, steps)?;
     let model = model.to_string_lossy();
+    let journal = folder.join("journal.jsonl");
+    let journal = journal.to_string_lossy();
     for (name, choice) in [
-        ("equal", ["--policy", "equal"]),
-        ("dgd", ["--policy", "dgd"]),
-        ("laau (model of the paper)", ["--model", &model]),
+        ("equal", &["--policy", "equal"][..]),
+        ("dgd", &["--policy", "dgd"]),
+        ("laau (model of the paper)", &["--model", &model]),
+        // On the disk of the temporary folder, which is memory on some machines.
+        ("dgd, with a journal", &["--policy", "dgd", "--journal", &journal]),
     ] {
         let before = children_on_a_core();
-        let seconds = run(&choice, &input, steps)?;
+        let seconds = run(choice, &input, steps)?;
         let rate = |seconds: f64| steps as f64 / seconds;
         print!("decide/{name}: {:.0} decisions/s on the clock", rate(seconds));
         if let (Some(before), Some(after)) = (before, children_on_a_core()) {

@@ -34,7 +34,7 @@ pub(crate) enum Command {
     Generate(GenerateArgs),
     /// Makes episodes of a trace, for training, validation and test
     Import(ImportArgs),
-    /// Describes a trace, an episodes table, a model or a report
+    /// Describes a trace, an episodes table, a model, a checkpoint, a policy file, a journal or a report
     Inspect(InspectArgs),
     /// Trains a model on episodes
     Train(TrainArgs),

@@ -185,6 +185,9 @@ impl From<laau::data::Error> for Failure {
                 };
                 return Self::file(&file, &source, hint);
             }
+            Error::Invalid { what: "gap", .. } => {
+                "with --split-by time or both, --gap is a number of steps, or a duration where times are ISO 8601 or since 1970"
+            }
             Error::Invalid { .. } => "`laau config --default` shows every key with a value that fits",
             Error::NoFile { .. } => {
                 "check the path; a pattern such as 'vm_cpu_readings-*.csv.gz' belongs in quotes"
@@ -192,6 +195,15 @@ impl From<laau::data::Error> for Failure {
             Error::TooShort { .. } => "ask for fewer episodes with --split, or a shorter --horizon",
             Error::Empty { .. } | Error::Unreadable { .. } => "the file may be truncated: fetch it again",
             Error::DuplicateColumn { .. } => "give each column a name of its own",
+            Error::UnsortedTime { .. } => {
+                "with --sort true a table is sorted in memory; files of other traces must be in the order of their times"
+            }
+            Error::OutOfRange { .. } => {
+                "choose another --normalisation (series-max, min-max or none), or --out-of-range clamp"
+            }
+            Error::MixedSteps { .. } => {
+                "of a table, --step N with --irregular-times gap makes it a gap; of azure-vm, --irregular gap does"
+            }
             Error::MissingColumn { .. } => "name the columns with the flags of `laau import table --help`",
             _ => "correct the file, or choose another format; see `laau import --help`",
         };

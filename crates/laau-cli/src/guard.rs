@@ -26,7 +26,7 @@ pub(crate) struct GuardArgs {
     pub(crate) level: f64,
 }
 
-fn level(text: &str) -> Result<f64, String> {
+pub(crate) fn level(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(level) if (0.0..=1.0).contains(&level) => Ok(level),
         _ => Err(format!("expected a share between 0 and 1, found `{text}`")),

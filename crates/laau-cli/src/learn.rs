@@ -1,7 +1,7 @@
 //! `laau learn`: online training, Algorithm 2 of the paper.
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, ValueEnum};
@@ -28,7 +28,7 @@ pub(crate) struct LearnArgs {
     /// The episodes, in the order in which they come
     #[arg(long, value_name = "FILE")]
     episodes: PathBuf,
-    /// A model to begin with; without one, a cold start with the keys of `[model]`
+    /// A model to begin with, as it is; without one, a cold start with the keys of `[model]`, --seed and --first-look
     #[arg(long, value_name = "FILE")]
     model: Option<PathBuf>,
     /// Writes the model as it is after the last round
@@ -55,6 +55,22 @@ enum Format {
     Json,
 }
 
+impl LearnArgs {
+    /// Refuses flags that say how a cold model begins, beside a model that was given.
+    fn refuse_cold_flags(&self, model: &Path) -> Result<(), Failure> {
+        let Some(flag) = self.cold.first_given()?.or(self.learning.0.cold_flag()) else {
+            return Ok(());
+        };
+        Err(Failure::new(
+            format_args!(
+                "{}: the model is what it is; --{flag} has no effect",
+                model.display()
+            ),
+            format_args!("leave --{flag} out, or leave --model out to begin with a model of your own making"),
+        ))
+    }
+}
+
 /// Learns from every episode in turn.
 pub(crate) fn run(arguments: &LearnArgs) -> Result<(), Failure> {
     if let Some(path) = &arguments.output {
@@ -64,6 +80,9 @@ pub(crate) fn run(arguments: &LearnArgs) -> Result<(), Failure> {
             .chain(arguments.config.named())
             .collect();
         output::keep_apart(&inputs, &[("-o", path)])?;
+    }
+    if let Some(path) = &arguments.model {
+        arguments.refuse_cold_flags(path)?;
     }
     let config = arguments.config.read()?;
     let warm = match &arguments.model {

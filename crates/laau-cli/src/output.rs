@@ -29,22 +29,39 @@ pub(crate) fn write_bytes(place: &Path, bytes: &[u8]) -> Result<(), Failure> {
 
 /// Finds out whether a file can be written, before hours are spent on what goes into it. Leaves nothing behind.
 pub(crate) fn probe(place: &Path) -> Result<(), Failure> {
-    if place.is_dir() {
-        return Err(Failure::new(
-            format_args!("{}: is a directory", place.display()),
-            "name a file to write to",
-        ));
-    }
+    check_replaceable(place)?;
     let beside = name_beside(place)?;
     File::create(&beside)
         .and_then(|_| fs::remove_file(&beside))
         .map_err(|error| cannot_write(place, &error))
 }
 
+/// Refuses a place where something else than a regular file is: moving a file there would replace a device, a pipe or a link by it.
+fn check_replaceable(place: &Path) -> Result<(), Failure> {
+    let found = fs::symlink_metadata(place).map(|found| found.file_type());
+    let (what, hint) = match found {
+        Ok(found) if found.is_dir() => ("is a directory", "name a file to write to"),
+        Ok(found) if found.is_symlink() => (
+            "is a link, which the output would replace",
+            "name the file that it leads to, or a new one",
+        ),
+        Ok(found) if !found.is_file() => (
+            "is no regular file, and the output would replace it",
+            "name a file on a disk, or a new one",
+        ),
+        // What cannot be looked at cannot be written to either, and that says why.
+        _ => return Ok(()),
+    };
+    Err(Failure::new(format_args!("{}: {what}", place.display()), hint))
+}
+
+/// Flags whose files are written where they are, and not moved there.
+const IN_PLACE: [&str; 2] = ["--log", "--journal"];
+
 /// A file by what names it on the command line: `--train`, `-o`.
 pub(crate) type Named<'a> = (&'a str, &'a Path);
 
-/// Refuses outputs that would overwrite an input, or each other, before any work is done.
+/// Refuses outputs that would overwrite an input, each other, or what is no regular file, before any work is done.
 ///
 /// Files are compared by what they are, not by what they are called: a link to an input is that input.
 pub(crate) fn keep_apart(inputs: &[Named<'_>], outputs: &[Named<'_>]) -> Result<(), Failure> {
@@ -61,6 +78,9 @@ pub(crate) fn keep_apart(inputs: &[Named<'_>], outputs: &[Named<'_>]) -> Result<
                 format_args!("{}: {other} and {flag} name the same file", path.display()),
                 "name a file of its own for each",
             ));
+        }
+        if !IN_PLACE.contains(flag) {
+            check_replaceable(path)?;
         }
     }
     Ok(())
@@ -105,11 +125,15 @@ fn identity(path: &Path) -> FileIdentity {
     if let Ok(metadata) = fs::metadata(path) {
         return FileIdentity::of(&metadata);
     }
-    FileIdentity::Path(resolve(path, 0))
+    FileIdentity::Path(resolve(path))
 }
 
 /// A whole path without links; links that lead nowhere yet are followed to where the file would be.
-fn resolve(path: &Path, links: usize) -> PathBuf {
+pub(crate) fn resolve(path: &Path) -> PathBuf {
+    follow(path, 0)
+}
+
+fn follow(path: &Path, links: usize) -> PathBuf {
     /// As many as Linux follows.
     const MOST_LINKS: usize = 40;
     if let Ok(found) = fs::canonicalize(path) {
@@ -122,7 +146,7 @@ fn resolve(path: &Path, links: usize) -> PathBuf {
     if links < MOST_LINKS
         && let Ok(target) = fs::read_link(path)
     {
-        return resolve(&folder.join(target), links + 1);
+        return follow(&folder.join(target), links + 1);
     }
     match (fs::canonicalize(folder), path.file_name()) {
         (Ok(folder), Some(name)) => folder.join(name),
@@ -141,6 +165,7 @@ pub(crate) struct Staged {
 impl Staged {
     /// The path to write a file to. It has the same ending as its place, since writers choose their format by it.
     pub(crate) fn add(&mut self, place: PathBuf) -> Result<PathBuf, Failure> {
+        check_replaceable(&place)?;
         let beside = name_beside(&place)?;
         self.files.push((beside.clone(), place));
         Ok(beside)

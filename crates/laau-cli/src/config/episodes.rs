@@ -33,8 +33,8 @@ pub(crate) struct EpisodesSection {
     /// the least context; smaller ones are raised to it
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     floor: Option<f64>,
-    /// per budget the least and the greatest of a step, times the horizon
-    #[arg(long, value_name = "ROWS", value_parser = rows::<Ranges>)]
+    /// the least and the greatest budget of a step, times the horizon, or one such pair per budget: 10,15 or 10:15,2:4
+    #[arg(long, visible_alias = "budget", value_name = "ROWS", value_parser = ranges)]
     budgets: Option<Ranges>,
     /// episodes for training, validation and test
     #[arg(long, value_name = "N,N,N", value_parser = rows::<Sizes>)]
@@ -52,6 +52,13 @@ pub(crate) struct EpisodesSection {
 
 type Ranges = Vec<(f64, f64)>;
 type Range = (f64, f64);
+
+/// One range, `10,15`, as `laau generate --budget` takes it, or one per budget, `10:15,2:4`.
+fn ranges(text: &str) -> Result<Ranges, String> {
+    rows::<Range>(text)
+        .map(|range| vec![range])
+        .or_else(|_| rows::<Ranges>(text))
+}
 
 impl Section for EpisodesSection {
     const NAME: &'static str = "episodes";
@@ -318,6 +325,17 @@ impl TableSection {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_budget_is_one_range_or_several_as_the_workload_takes_them() {
+        for one in ["10,15", "10:15", "[10, 15]", "[[10, 15]]"] {
+            assert_eq!(ranges(one), Ok(vec![(10.0, 15.0)]), "{one}");
+        }
+        assert_eq!(ranges("10:15,2:4"), Ok(vec![(10.0, 15.0), (2.0, 4.0)]));
+        for bad in ["10", "10,15,20", "ten,15"] {
+            assert!(ranges(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn the_defaults_are_those_of_the_library() {

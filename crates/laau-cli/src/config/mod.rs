@@ -77,6 +77,18 @@ impl<S: Section> FromArgMatches for Flags<S> {
     }
 }
 
+impl<S: Section> Flags<S> {
+    /// The first flag of the section that was given, without its dashes.
+    pub(crate) fn first_given(&self) -> Result<Option<String>, Failure> {
+        let given = table(&self.0)?;
+        let own = S::augment_args(clap::Command::new(S::NAME));
+        let first = own
+            .get_arguments()
+            .find(|argument| given.contains_key(&key_of(argument)));
+        Ok(first.map(|argument| argument.get_long().unwrap_or_default().to_owned()))
+    }
+}
+
 /// A value as it is typed after a flag: `1,2` for a list, `50:0.005,30:0.0025` for rows.
 fn flag_text(value: &Value) -> String {
     let join =

@@ -1,7 +1,7 @@
 //! The sections `[training]` and `[learning]`.
 
 use clap::Args;
-use laau::net::{EngineKind, OnlineTraining, Optimiser, Phase, Training};
+use laau::net::{EngineKind, OnlineTraining, Optimiser, Phase, Precision, Training};
 use serde::{Deserialize, Serialize};
 
 use super::Section;
@@ -38,6 +38,9 @@ pub(crate) struct TrainingSection {
     /// what computes gradients: fused or candle
     #[arg(long, value_name = "NAME", value_parser = word::<EngineKind>)]
     engine: Option<EngineKind>,
+    /// what the fused engine computes the network in: f64, or f32, which is faster for wide networks
+    #[arg(long, value_name = "NAME", value_parser = word::<Precision>)]
+    precision: Option<Precision>,
     /// epochs from one rollout of the validation episodes to the next
     #[arg(long, value_name = "N")]
     validate_every: Option<usize>,
@@ -132,6 +135,7 @@ impl Section for TrainingSection {
             second_decay: Some(second_decay),
             epsilon: Some(epsilon),
             engine: Some(stock.engine),
+            precision: Some(stock.precision),
             validate_every: Some(stock.validate_every),
             patience: stock.patience,
             gradient_clip: stock.gradient_clip,
@@ -195,6 +199,7 @@ impl TrainingSection {
             seed: self.seed.unwrap_or(stock.seed),
             optimiser,
             engine: self.engine.unwrap_or(stock.engine),
+            precision: self.precision.unwrap_or(stock.precision),
             validate_every: self.validate_every.unwrap_or(stock.validate_every),
             patience: self.patience.or(stock.patience),
             gradient_clip: self.gradient_clip.or(stock.gradient_clip),
@@ -273,6 +278,13 @@ impl LearningSection {
     /// The seed of a cold model's weights.
     pub(crate) fn seed(&self) -> u64 {
         self.seed.unwrap_or_default()
+    }
+
+    /// The first flag that only a cold model has a use for.
+    pub(crate) fn cold_flag(&self) -> Option<String> {
+        let seed = self.seed.map(|_| "seed");
+        let flag = seed.or(self.first_look.map(|_| "first-look"));
+        flag.map(str::to_owned)
     }
 
     /// Episodes of the stream that normalise a cold model; at least one.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, Subcommand};
 use laau::data::{
-    AzureFunctions, AzureVm, EpisodeOptions, Error, Imported, Order, Readings, Step, Table, Trace,
+    AzureFunctions, AzureVm, EpisodeOptions, Error, Imported, Order, Readings, Step, Table, TimeUnit, Trace,
     ValueColumn,
 };
 
@@ -152,6 +152,18 @@ impl Trace for Interruptible<'_> {
 
     fn step(&self) -> Step {
         self.trace.step()
+    }
+
+    fn describe(&self) -> Vec<(&'static str, String)> {
+        self.trace.describe()
+    }
+
+    fn show_time(&self, time: i64) -> String {
+        self.trace.show_time(time)
+    }
+
+    fn time_unit(&self, first: i64, last: i64) -> Option<TimeUnit> {
+        self.trace.time_unit(first, last)
     }
 
     fn read(&self, order: Order, visit: &mut dyn FnMut(&Readings) -> Result<(), Error>) -> Result<(), Error> {

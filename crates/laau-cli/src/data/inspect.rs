@@ -7,13 +7,16 @@ use laau::data::{
     AzureFunctions, AzureVm, Normalisation, OutOfRange, QUANTILES, Table, Trace, TraceStatistics,
     ValueStatistics,
 };
-use laau::net::{Model, Summary};
+use laau::net::{Checkpoint, Model, ModelSpec, Summary};
 use serde_json::{Value, json};
 
+use super::kind::Kind;
 use crate::config::{ConfigFile, Flags, TableSection};
+use crate::decide;
 use crate::failure::Failure;
 use crate::output;
 use crate::sets::{expect_file, range};
+use crate::train::best_epoch;
 use laau::core::{Constants, Episodes, GuardedDocument, Scaling, TrainedOn, align, four_digits};
 
 /// The arguments as they are typed.
@@ -22,10 +25,10 @@ use laau::core::{Constants, Episodes, GuardedDocument, Scaling, TrainedOn, align
   $ laau inspect episodes.parquet
   $ laau inspect model.safetensors --format json")]
 pub(crate) struct InspectArgs {
-    /// A trace, an episodes table, a model, a policy file or a report
+    /// A trace, an episodes table, a model, a checkpoint, a policy file, a journal or a report
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// What the file is; found by its name and columns if not given
+    /// What the file is; found by its content and name if not given
     #[arg(long, value_name = "KIND")]
     kind: Option<Kind>,
     /// How it is told
@@ -35,17 +38,6 @@ pub(crate) struct InspectArgs {
     config: ConfigFile,
     #[command(flatten)]
     table: Flags<TableSection>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Kind {
-    Episodes,
-    AzureVm,
-    AzureFunctions,
-    Table,
-    Model,
-    Policy,
-    Report,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -64,10 +56,12 @@ impl InspectArgs {
 pub(crate) fn run(arguments: &InspectArgs) -> Result<(), Failure> {
     let path = &arguments.file;
     expect_file(path)?;
-    let kind = arguments.kind.unwrap_or_else(|| kind_by_name(path));
+    let kind = arguments.kind.unwrap_or_else(|| Kind::of(path));
     let (text, value) = match kind {
         Kind::Model => model(path)?,
+        Kind::Checkpoint => checkpoint(path)?,
         Kind::Policy => policy(path)?,
+        Kind::Journal => journal(path)?,
         Kind::Report => report(path)?,
         Kind::AzureVm => {
             let options = laau::data::AzureVmOptions {
@@ -98,27 +92,6 @@ pub(crate) fn run(arguments: &InspectArgs) -> Result<(), Failure> {
     match arguments.format {
         Format::Table => output::print(text),
         Format::Json => output::print(format!("{value:#}\n")),
-    }
-}
-
-fn kind_by_name(path: &Path) -> Kind {
-    let name = path
-        .file_name()
-        .map(|name| name.to_string_lossy().to_lowercase())
-        .unwrap_or_default();
-    let ends = |ending: &str| name.ends_with(ending);
-    if ends(".safetensors") {
-        Kind::Model
-    } else if ends(".policy") {
-        Kind::Policy
-    } else if ends(".json") {
-        Kind::Report
-    } else if name.contains("vm_cpu_readings") {
-        Kind::AzureVm
-    } else if name.contains("invocations_per_function") {
-        Kind::AzureFunctions
-    } else {
-        Kind::Episodes
     }
 }
 
@@ -187,7 +160,6 @@ fn model(path: &Path) -> Result<(String, Value), Failure> {
     let Summary {
         seed,
         epochs,
-        best_epoch,
         best_validation_utility,
         gradients,
         episodes,
@@ -195,28 +167,15 @@ fn model(path: &Path) -> Result<(String, Value), Failure> {
         trained_on,
         ..
     } = &summary;
-    let box_and_more = spec
-        .parameters
-        .iter()
-        .map(|(name, value)| format!("{name} = {value}"));
-    let mut rows = vec![
-        ("kind", "model".to_owned()),
-        ("problem", spec.problem.clone()),
-        ("of the problem", box_and_more.collect::<Vec<_>>().join(", ")),
-        ("horizon", range(&spec.horizons())),
-        ("actions", spec.dimensions.actions.to_string()),
-        ("budgets", spec.dimensions.budgets.to_string()),
-        ("context", spec.dimensions.context.to_string()),
-        ("network", shown(&spec.network)),
-        ("features", shown(&spec.features)),
-        ("output", shown(&spec.output)),
-        ("form", shown(&spec.form)),
+    let mut rows = vec![("kind", "model".to_owned())];
+    rows.extend(told_of_spec(&spec));
+    rows.extend([
         ("parameters", parameters.len().to_string()),
         ("seed", seed.to_string()),
         ("epochs", epochs.to_string()),
         (
             "best epoch",
-            best_epoch.map_or("-".to_owned(), |epoch| epoch.to_string()),
+            best_epoch(&summary).map_or("-".to_owned(), |epoch| epoch.to_string()),
         ),
         (
             "validation utility",
@@ -228,10 +187,113 @@ fn model(path: &Path) -> Result<(String, Value), Failure> {
             format!("{} exact, {} approximate", gradients.exact, gradients.approximate),
         ),
         ("laau version", version.clone()),
-    ];
+    ]);
     rows.extend(told_of(trained_on.as_ref()));
-    let value = json!({"kind": "model", "spec": spec, "parameters": parameters.len(), "training": summary});
+    let mut training = json!(summary);
+    training["best_epoch"] = json!(best_epoch(&summary));
+    let value = json!({"kind": "model", "spec": spec, "parameters": parameters.len(), "training": training});
     Ok((facts(&rows), value))
+}
+
+/// What a model is for, and made of.
+fn told_of_spec(spec: &ModelSpec) -> Vec<(&'static str, String)> {
+    let box_and_more = spec
+        .parameters
+        .iter()
+        .map(|(name, value)| format!("{name} = {value}"));
+    vec![
+        ("problem", spec.problem.clone()),
+        ("of the problem", box_and_more.collect::<Vec<_>>().join(", ")),
+        ("horizon", range(&spec.horizons())),
+        ("actions", spec.dimensions.actions.to_string()),
+        ("budgets", spec.dimensions.budgets.to_string()),
+        ("context", spec.dimensions.context.to_string()),
+        ("network", shown(&spec.network)),
+        ("features", shown(&spec.features)),
+        ("output", shown(&spec.output)),
+        ("form", shown(&spec.form)),
+    ]
+}
+
+fn checkpoint(path: &Path) -> Result<(String, Value), Failure> {
+    let checkpoint = Checkpoint::load(path)?;
+    let (spec, settings) = (checkpoint.best_model().spec, checkpoint.settings());
+    let best = checkpoint
+        .history()
+        .iter()
+        .filter_map(|record| record.validation_utility)
+        .reduce(f64::max);
+    let loss = checkpoint.history().last().map(|record| record.loss);
+    let mut rows = vec![("kind", "checkpoint".to_owned())];
+    rows.extend(told_of_spec(&spec));
+    rows.extend([
+        ("seed", settings.seed.to_string()),
+        (
+            "epochs",
+            format!("{} of {}", checkpoint.epochs_done(), settings.epochs()),
+        ),
+        ("loss", loss.map_or("-".to_owned(), four_digits)),
+        ("validation utility", best.map_or("-".to_owned(), four_digits)),
+    ]);
+    let value = json!({"kind": "checkpoint", "spec": spec, "settings": settings,
+        "epochs_done": checkpoint.epochs_done(), "epochs": settings.epochs(), "loss": loss, "validation_utility": best});
+    Ok((facts(&rows), value))
+}
+
+fn journal(path: &Path) -> Result<(String, Value), Failure> {
+    let looked = decide::look(path)?;
+    let header = looked.episode;
+    let list = |values: &Value| parameter(values).replace(", ", " ");
+    let mut rows = vec![
+        ("kind", "journal".to_owned()),
+        (
+            "policy",
+            header["policy"]["name"].as_str().unwrap_or_default().to_owned(),
+        ),
+    ];
+    rows.extend(told_of_problem(&header["problem"]));
+    rows.extend([
+        ("horizon", header["horizon"].to_string()),
+        ("budgets", list(&header["budgets"])),
+        (
+            "decisions",
+            format!("{} of {}", looked.decisions, header["horizon"]),
+        ),
+        ("remaining", list(&json!(looked.remaining))),
+        ("fallbacks", looked.fallbacks.to_string()),
+    ]);
+    rows.extend(looked.broken_line.map(|line| {
+        (
+            "broken",
+            format!("line {line} is cut off or damaged; those after it are not read"),
+        )
+    }));
+    let value = json!({"kind": "journal", "episode": header, "decisions": looked.decisions,
+        "remaining": looked.remaining, "fallbacks": looked.fallbacks, "broken_line": looked.broken_line});
+    Ok((facts(&rows), value))
+}
+
+/// A problem's name, and its parameters.
+fn told_of_problem(problem: &Value) -> Vec<(&'static str, String)> {
+    let parameters = problem.as_object().into_iter().flatten();
+    let parameters: Vec<String> = parameters
+        .filter(|(name, _)| *name != "name")
+        .map(|(name, value)| format!("{name} = {}", parameter(value)))
+        .collect();
+    vec![
+        ("problem", problem["name"].as_str().unwrap_or_default().to_owned()),
+        ("of the problem", parameters.join(", ")),
+    ]
+}
+
+/// A parameter as a person writes it: 40, not 40.0.
+fn parameter(value: &Value) -> String {
+    match value {
+        Value::Array(values) => values.iter().map(parameter).collect::<Vec<_>>().join(", "),
+        _ => value
+            .as_f64()
+            .map_or_else(|| shown(value), |number| number.to_string()),
+    }
 }
 
 fn policy(path: &Path) -> Result<(String, Value), Failure> {
@@ -241,12 +303,15 @@ fn policy(path: &Path) -> Result<(String, Value), Failure> {
             "policy files are written by `laau compare -o DIR`",
         )
     })?;
-    let mut rows = vec![
-        ("kind", "policy".to_owned()),
-        ("policy", policy.name.clone()),
-        ("problem", policy.problem.name().to_owned()),
-        ("horizon", policy.horizon.to_string()),
-    ];
+    let mut rows = vec![("kind", "policy".to_owned()), ("policy", policy.name.clone())];
+    rows.extend(told_of_problem(&json!(policy.problem)));
+    rows.push((
+        "horizon",
+        match &policy.horizons {
+            Some(horizons) => range(horizons),
+            None => format!("any; fitted at {}", policy.horizon),
+        },
+    ));
     let guard = (policy.document.kind == GuardedDocument::KIND)
         .then(|| GuardedDocument::from_bytes(&policy.document.bytes))
         .transpose()?;
@@ -257,7 +322,7 @@ fn policy(path: &Path) -> Result<(String, Value), Failure> {
     }
     rows.extend(told_of(policy.trained_on.as_ref()));
     let value = json!({"kind": "policy", "policy": policy.name, "problem": policy.problem,
-        "horizon": policy.horizon, "guard_level": guard.map(|guard| guard.level), "trained_on": policy.trained_on});
+        "horizon": policy.horizon, "horizons": policy.horizons.map(|steps| [*steps.start(), *steps.end()]), "guard_level": guard.map(|guard| guard.level), "trained_on": policy.trained_on});
     Ok((facts(&rows), value))
 }
 

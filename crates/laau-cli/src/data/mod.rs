@@ -3,6 +3,7 @@
 mod generate;
 mod import;
 mod inspect;
+mod kind;
 mod preview;
 
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! `laau import --dry-run`: what was understood of a trace, before anything is written.
 
 use laau::core::{Episodes, four_digits};
-use laau::data::{EpisodeOptions, Imported, Normalisation, OutOfRange, Split, Trace};
+use laau::data::{EpisodeOptions, Gap, Imported, Normalisation, OutOfRange, Split, SplitBy, Trace};
 
 use super::inspect::{facts, normalisation};
 use crate::failure::Failure;
@@ -19,10 +19,14 @@ pub(super) fn print(trace: &dyn Trace, options: &EpisodeOptions) -> Result<(), F
         rows.push(("times", format!("{} to {}", time(first), time(last))));
     }
     let counts = &statistics.counts;
-    rows.push((
-        "step",
-        statistics.step.map_or("-".to_owned(), |step| step.to_string()),
-    ));
+    let unit = statistics
+        .times
+        .and_then(|(first, last)| trace.time_unit(first, last));
+    let in_units = |count: i64| match unit {
+        Some(unit) => format!("{count} {}", unit.name()),
+        None => format!("{count}, of a unit that is not known"),
+    };
+    rows.push(("step", statistics.step.map_or("-".to_owned(), in_units)));
     rows.push(("readings", counts.readings.to_string()));
     rows.push(("series", counts.series.to_string()));
     rows.push(("gaps", counts.gaps.to_string()));
@@ -39,6 +43,14 @@ pub(super) fn print(trace: &dyn Trace, options: &EpisodeOptions) -> Result<(), F
         sets.train.scaling().map_or("-".to_owned(), normalisation),
     ));
     rows.push(("horizon", options.horizon.to_string()));
+    if options.split_by != SplitBy::Series {
+        let gap = match (options.gap, unit) {
+            (Gap::Seconds(seconds), Some(unit)) => in_units(unit.count(seconds)),
+            (Gap::Seconds(seconds), None) => format!("{seconds} seconds"),
+            (Gap::Steps(steps), _) => format!("{steps} steps"),
+        };
+        rows.push(("gap", gap));
+    }
     rows.push(("episodes in all", report.available.to_string()));
     let sets = [&sets.train, &sets.validation, &sets.test];
     for (number, set) in sets.iter().enumerate() {

@@ -4,6 +4,9 @@
 //! lines before it. Decisions on contexts that wait together share one sync; those after the first say with which step
 //! their batch began. What was cut off by a crash in the last batch was never printed, so that it may be taken back.
 
+mod look;
+mod place;
+
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
@@ -12,9 +15,12 @@ use std::path::{Path, PathBuf};
 use laau::registry::{Deployed, ProblemSpec};
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::look::look;
+use self::place::{Place, in_use, no_locks};
 use super::lines::{Decision, seal, unseal};
 use crate::failure::{Failure, reason};
 use crate::guard::GuardIdentity;
+use crate::memory;
 use crate::output::FileIdentity;
 
 const VERSION: u32 = 1;
@@ -158,6 +164,8 @@ pub(super) struct Journal {
     ends: Vec<usize>,
     #[cfg(unix)]
     identity: FileIdentity,
+    /// Given back when the file is closed.
+    _place: Place,
 }
 
 impl Journal {
@@ -185,6 +193,7 @@ impl Journal {
 
     /// Starts a journal; a file that exists is left alone.
     fn create(path: &Path, header: &Header) -> Result<Self, Failure> {
+        let place = Place::hold(path)?;
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -197,19 +206,32 @@ impl Journal {
                 ),
                 _ => Failure::file(path, &error, "choose a folder that exists and is writable"),
             })?;
-        let mut journal = Self::lock(path, file)?;
+        let mut journal = Self::lock(path, file, place)?;
         journal.start(header)?;
         Ok(journal)
     }
 
     /// Opens the journal of an interrupted episode and reads its decisions; says what had to be repaired.
     fn resume(path: &Path, header: &Header) -> Result<(Self, Vec<Record>, Option<String>), Failure> {
+        /// The file as it is, and what it says.
+        const COPIES: u128 = 3;
+        let place = Place::hold(path)?;
         let file = OpenOptions::new()
             .read(true)
             .write(true)
             .open(path)
             .map_err(|error| Failure::file(path, &error, "leave --resume out to start a new journal"))?;
-        let mut journal = Self::lock(path, file)?;
+        let mut journal = Self::lock(path, file, place)?;
+        let length = journal
+            .file
+            .metadata()
+            .map_err(|error| Failure::file(path, &error, "check the disk and the file's permissions"))?
+            .len();
+        memory::check(
+            &format!("{}: reading the journal takes", path.display()),
+            COPIES * u128::from(length),
+            "a journal has a line per step, and this file is too long for one; name the journal of the episode, or a new file",
+        )?;
         let mut bytes = Vec::new();
         journal
             .file
@@ -303,20 +325,15 @@ impl Journal {
         Ok(())
     }
 
-    fn lock(path: &Path, file: File) -> Result<Self, Failure> {
+    fn lock(path: &Path, file: File, place: Place) -> Result<Self, Failure> {
         let unknown = |error| Failure::file(path, &error, "check the disk and the file's permissions");
         let metadata = file.metadata().map_err(unknown)?;
         if !metadata.is_file() {
             return Err(no_regular_file(path));
         }
         file.try_lock().map_err(|error| match error {
-            TryLockError::WouldBlock => Failure::new(
-                format_args!("{}: the journal is in use by another process", path.display()),
-                "wait until that one has ended, or name another file",
-            ),
-            TryLockError::Error(error) => {
-                Failure::file(path, &error, "put the journal on a file system with locks")
-            }
+            TryLockError::WouldBlock => in_use(path),
+            TryLockError::Error(error) => no_locks(path, &error),
         })?;
         Ok(Self {
             path: path.to_owned(),
@@ -329,6 +346,7 @@ impl Journal {
             ends: Vec::new(),
             #[cfg(unix)]
             identity: FileIdentity::of(&metadata),
+            _place: place,
         })
     }
 

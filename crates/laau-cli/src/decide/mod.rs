@@ -16,6 +16,7 @@ use laau::net::{Model, Summary};
 use laau::registry::{self, Deployed, ProblemSpec, digest, policy_from_bytes};
 
 use self::intake::{Intake, IntakeArgs};
+pub(crate) use self::journal::look;
 use self::journal::{Header, Identity, Journal, Opening, Record};
 use self::lines::{Decision, Read, Refusal, Resumed, parse, read_line, write_line};
 use self::session::Session;

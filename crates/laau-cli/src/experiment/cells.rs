@@ -86,7 +86,11 @@ impl<'a> Cells<'a> {
             self.folder
                 .join(name(cell).chars().map(letters).collect::<String>())
         };
-        let waiting: Vec<&C> = cells.iter().filter(|cell| !place(cell).is_dir()).collect();
+        // A cell that was damaged since is worked out again.
+        let waiting: Vec<&C> = cells
+            .iter()
+            .filter(|cell| tables::read_sealed(&place(cell)).is_none())
+            .collect();
         let progress = Progress::new(cells.len(), false);
         progress.resume(cells.len() - waiting.len());
         let failures: Vec<Failure> = waiting
@@ -106,20 +110,20 @@ impl<'a> Cells<'a> {
             })
             .collect();
         progress.finish();
-        let done: Vec<PathBuf> = cells.iter().map(place).filter(|place| place.is_dir()).collect();
-        let parts: Vec<Parts> = done
+        let done: Vec<Parts> = cells
             .iter()
-            .map(|place| tables::read(place))
-            .collect::<Result<_, _>>()?;
-        tables::save(self.output, &tables::join(parts))?;
+            .filter_map(|cell| tables::read_sealed(&place(cell)))
+            .collect();
+        let count = done.len();
+        tables::save(self.output, &tables::join(done))?;
         if let Some(failure) = failures.into_iter().next() {
             return Err(failure);
         }
-        if done.len() < cells.len() {
+        if count < cells.len() {
             return Err(Failure::Interrupted {
                 sentence: format!(
                     "{} of {} cells are done, and their tables are in {}",
-                    done.len(),
+                    count,
                     cells.len(),
                     self.output.display()
                 ),
@@ -144,8 +148,14 @@ impl<'a> Cells<'a> {
                 "run the same command again",
             ));
         }
+        // What a run that was killed left, and a cell that was damaged.
+        for old in [&*beside, place] {
+            if old.exists() {
+                std::fs::remove_dir_all(old).map_err(|error| output::cannot_write(old, &error))?;
+            }
+        }
         std::fs::create_dir_all(&beside).map_err(|error| output::cannot_write(&beside, &error))?;
-        tables::save(&beside, &parts)?;
+        tables::save_sealed(&beside, &parts)?;
         std::fs::rename(&beside, place).map_err(|error| output::cannot_write(place, &error))
     }
 }
@@ -204,6 +214,42 @@ mod tests {
             .unwrap();
         assert_eq!(again.into_inner(), 6 - finished);
         assert_eq!(table(&parts), table(&whole));
+    }
+
+    #[test]
+    fn a_cell_that_was_damaged_is_worked_out_again() {
+        type Harm = fn(&Path);
+        let harms: [Harm; 4] = [
+            |cell| std::fs::write(cell.join("gradients.csv"), "solves\n7\n").unwrap(),
+            |cell| std::fs::remove_file(cell.join("gradients.csv")).unwrap(),
+            |cell| std::fs::remove_file(cell.join("digest")).unwrap(),
+            |cell| std::fs::write(cell.join("other.csv"), "x\n").unwrap(),
+        ];
+        for harm in harms {
+            let folder = tempfile::tempdir().unwrap();
+            let asked = AtomicBool::new(false);
+            let cells = [0, 1, 2];
+            let open = || Cells::open(folder.path(), "settings", &asked).unwrap();
+            let interrupted = open().run(&cells, usize::to_string, |cell| {
+                if *cell == 2 {
+                    return Err(Failure::new("no room", "make room"));
+                }
+                Ok(row(*cell))
+            });
+            assert!(interrupted.is_err());
+            harm(&folder.path().join("cells").join("1"));
+            let again = AtomicUsize::new(0);
+            open()
+                .run(&cells, usize::to_string, |cell| {
+                    again.fetch_add(1, Ordering::SeqCst);
+                    Ok(row(*cell))
+                })
+                .unwrap();
+            assert_eq!(again.into_inner(), 2);
+            let table = std::fs::read_to_string(folder.path().join("gradients.csv")).unwrap();
+            assert_eq!(table, "solves\n0\n1\n2\n");
+            assert!(!folder.path().join("other.csv").exists());
+        }
     }
 
     #[test]

@@ -53,6 +53,7 @@ pub(super) fn run(study: &Study, cell: Cell, tables: &mut Tables) -> Result<(), 
     };
     for (name, laau) in [("linear", linear), ("mlp", Laau::paper())] {
         let best = trained(name, &laau, experiment, task, &sets.train, seed)?;
+        let constants = Constants::of(task, &best, &sets.train)?;
         let mut row =
             |episodes: usize, train: f64, test: f64, terms: &[(&str, f64)]| -> Result<(), Failure> {
                 tables.add(&GapRow {
@@ -92,6 +93,7 @@ pub(super) fn run(study: &Study, cell: Cell, tables: &mut Tables) -> Result<(), 
                 few: &few,
                 policy: &policy,
                 best: &best,
+                constants: &constants,
                 seed,
             };
             row(size, train, test, &terms.terms()?)?;
@@ -131,6 +133,7 @@ struct Bound<'a> {
     few: &'a Episodes,
     policy: &'a Priced,
     best: &'a Priced,
+    constants: &'a Constants,
     seed: u64,
 }
 
@@ -138,8 +141,8 @@ impl Bound<'_> {
     /// All terms, in the loss of an episode.
     fn terms(&self) -> Result<Vec<(&'static str, f64)>, Failure> {
         let n = self.few.len() as f64;
-        let own = self.losses(self.policy, self.few)?;
-        let other = self.losses(self.best, self.few)?;
+        let own = losses(self.task, self.policy, self.few)?;
+        let other = losses(self.task, self.best, self.few)?;
         let mean = |losses: &[f64]| losses.iter().sum::<f64>() / losses.len() as f64;
         let mut terms = vec![
             // The least empirical loss is not known; what another model reaches on the same episodes is above it.
@@ -147,39 +150,20 @@ impl Bound<'_> {
             ("R_n by random signs (at least)", self.complexity()?),
             (
                 "Lipschitz term",
-                self.lipschitz_term()? * (2.0_f64 / DELTA).ln().sqrt() / n.sqrt(),
+                self.constants.lipschitz * (2.0_f64 / DELTA).ln().sqrt() / n.sqrt(),
             ),
         ];
-        let model = self.policy.multiplier();
-        let norm = |values: &[f64]| values.iter().map(|v| v * v).sum::<f64>().sqrt();
-        if let Network::Linear { norm_bound } = &model.spec.network {
-            let z = norm_bound.unwrap_or(f64::INFINITY);
-            let w = features(model, self.few)
-                .iter()
-                .map(|phi| norm(phi))
-                .fold(0.0, f64::max);
+        if let Some(Norms { z, w, upsilon }) = self.constants.norms {
             let horizon = self.few.horizon() as f64;
             terms.extend([
                 ("Z", z),
                 ("W", w),
-                ("norm of theta", norm(&model.parameters)),
-                (
-                    "R_n by Prop. 6.2",
-                    horizon * horizon * self.upsilon()? * z * w / n.sqrt(),
-                ),
+                ("Upsilon", upsilon),
+                ("norm of theta", norm(&self.policy.multiplier().parameters)),
+                ("R_n by Prop. 6.2", horizon * horizon * upsilon * z * w / n.sqrt()),
             ]);
         }
         Ok(terms)
-    }
-
-    /// Total losses of episodes.
-    fn losses(&self, policy: &Priced, episodes: &Episodes) -> Result<Vec<f64>, Failure> {
-        let horizon = episodes.horizon() as f64;
-        let rollouts = rollout_all(&*self.task.problem, policy, episodes)?;
-        Ok(rollouts
-            .iter()
-            .map(|rollout| -horizon * Rollout::utility(rollout))
-            .collect())
     }
 
     /// `E sup_h (1/n) Σ σ_i L(h, c_i)` by its definition, with the supremum over models that were drawn and trained: a lower
@@ -188,9 +172,9 @@ impl Bound<'_> {
         let count = self.few.len().min(SIGNED_EPISODES);
         let episodes = self.few.select(&(0..count).collect::<Vec<_>>());
         let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
-        let mut losses = vec![
-            self.losses(self.policy, &episodes)?,
-            self.losses(self.best, &episodes)?,
+        let mut of_models = vec![
+            losses(self.task, self.policy, &episodes)?,
+            losses(self.task, self.best, &episodes)?,
         ];
         for draw in 0..MODELS {
             let mut model = self.laau.initial(self.task, self.few, self.seed ^ (draw << 32))?;
@@ -200,7 +184,7 @@ impl Bound<'_> {
                 model.parameters.iter_mut().for_each(|v| *v *= factor);
             }
             let policy = Unrolled::new("drawn", model, self.task.solver.clone())?;
-            losses.push(self.losses(&policy, &episodes)?);
+            of_models.push(losses(self.task, &policy, &episodes)?);
         }
         let mut sum = 0.0;
         for _ in 0..SIGNS {
@@ -209,79 +193,136 @@ impl Bound<'_> {
                 .collect();
             let of =
                 |losses: &Vec<f64>| losses.iter().zip(&signs).map(|(l, s)| l * s).sum::<f64>() / count as f64;
-            sum += losses.iter().map(of).fold(f64::NEG_INFINITY, f64::max);
+            sum += of_models.iter().map(of).fold(f64::NEG_INFINITY, f64::max);
         }
         Ok(sum / SIGNS as f64 * (count as f64 / self.few.len() as f64).sqrt())
     }
+}
 
-    /// `2 (Γ_c ω_c + Γ_b ω_b)`, with the largest slopes that were seen and the sizes of the ranges that were seen.
-    fn lipschitz_term(&self) -> Result<f64, Failure> {
-        const STEP: f64 = 1e-5;
-        let (horizon, width, budgets) = (self.few.horizon(), self.few.context_len(), self.few.budget_len());
-        let (mut of_contexts, mut of_budgets) = (0.0_f64, 0.0_f64);
-        for episode in self.few.iter().take(LIPSCHITZ_EPISODES) {
-            let contexts: Vec<f64> = (0..horizon)
-                .flat_map(|step| episode.context(step).to_vec())
-                .collect();
-            let moves = contexts.len() + budgets;
-            let (mut moved, mut amounts) = (Vec::new(), Vec::new());
-            for index in 0..=moves {
-                let mut contexts = contexts.clone();
-                let mut budget = episode.budgets().to_vec();
-                if let Some(value) = contexts.get_mut(index) {
-                    *value += STEP;
-                } else if let Some(value) = budget.get_mut(index - contexts.len()) {
-                    *value += STEP;
-                }
-                moved.extend(contexts);
-                amounts.extend(budget);
+/// What does not depend on the number of training episodes. The theorem has it for the whole class and domain, so that it is estimated
+/// once, with the best model on all episodes: from the few that a model was trained on it would grow with their number, and the
+/// bound with it.
+struct Constants {
+    /// `2 (Γ_c ω_c + Γ_b ω_b)`.
+    lipschitz: f64,
+    /// For a linear model, what Proposition 6.2 is made of.
+    norms: Option<Norms>,
+}
+
+/// The greatest norms of parameters and of features, and `Υ_N`.
+#[derive(Clone, Copy)]
+struct Norms {
+    z: f64,
+    w: f64,
+    upsilon: f64,
+}
+
+impl Constants {
+    fn of(task: &Task, best: &Priced, reference: &Episodes) -> Result<Self, Failure> {
+        let model = best.multiplier();
+        let norms = match &model.spec.network {
+            Network::Linear { norm_bound } => {
+                let z = norm_bound.unwrap_or_else(|| norm(&model.parameters));
+                let features = features(model, reference);
+                Some(Norms {
+                    z,
+                    w: features.iter().map(|phi| norm(phi)).fold(0.0, f64::max),
+                    upsilon: upsilon(task, best, reference, z)?,
+                })
             }
-            let losses = self.losses(
-                self.policy,
-                &Episodes::new(horizon, width, budgets, moved, amounts)?,
-            )?;
-            let slopes: Vec<f64> = losses[..moves]
-                .iter()
-                .map(|l| (l - losses[moves]) / STEP)
-                .collect();
-            let norm = |slopes: &[f64]| slopes.iter().map(|v| v * v).sum::<f64>().sqrt();
-            let (contexts, budgets) = slopes.split_at(horizon * width);
-            of_contexts = of_contexts.max(norm(contexts));
-            of_budgets = of_budgets.max(norm(budgets));
+            _ => None,
+        };
+        Ok(Self {
+            lipschitz: lipschitz(task, best, reference)?,
+            norms,
+        })
+    }
+}
+
+/// `2 (Γ_c ω_c + Γ_b ω_b)`, with the largest slopes that were seen and the sizes of the ranges that were seen.
+fn lipschitz(task: &Task, best: &Priced, reference: &Episodes) -> Result<f64, Failure> {
+    const STEP: f64 = 1e-5;
+    let (horizon, width, budgets) = (
+        reference.horizon(),
+        reference.context_len(),
+        reference.budget_len(),
+    );
+    let (mut of_contexts, mut of_budgets) = (0.0_f64, 0.0_f64);
+    for episode in reference.iter().take(LIPSCHITZ_EPISODES) {
+        let contexts: Vec<f64> = (0..horizon)
+            .flat_map(|step| episode.context(step).to_vec())
+            .collect();
+        let moves = contexts.len() + budgets;
+        let (mut moved, mut amounts) = (Vec::new(), Vec::new());
+        for index in 0..=moves {
+            let mut contexts = contexts.clone();
+            let mut budget = episode.budgets().to_vec();
+            if let Some(value) = contexts.get_mut(index) {
+                *value += STEP;
+            } else if let Some(value) = budget.get_mut(index - contexts.len()) {
+                *value += STEP;
+            }
+            moved.extend(contexts);
+            amounts.extend(budget);
         }
-        let size = |values: &[f64], width: usize| {
-            let ranges = (0..width).map(|column| {
+        let moved = Episodes::new(horizon, width, budgets, moved, amounts)?;
+        let losses = losses(task, best, &moved)?;
+        let slopes: Vec<f64> = losses[..moves]
+            .iter()
+            .map(|l| (l - losses[moves]) / STEP)
+            .collect();
+        let (contexts, budgets) = slopes.split_at(horizon * width);
+        of_contexts = of_contexts.max(norm(contexts));
+        of_budgets = of_budgets.max(norm(budgets));
+    }
+    let size = |values: &[f64], width: usize| {
+        let ranges: Vec<f64> = (0..width)
+            .map(|column| {
                 let of = values.iter().skip(column).step_by(width).copied();
                 of.clone().fold(f64::NEG_INFINITY, f64::max) - of.fold(f64::INFINITY, f64::min)
-            });
-            ranges.map(|range| range * range).sum::<f64>().sqrt()
-        };
-        let contexts = size(self.few.contexts(), horizon * width);
-        Ok(2.0 * (of_contexts * contexts + of_budgets * size(self.few.budgets(), budgets)))
-    }
+            })
+            .collect();
+        norm(&ranges)
+    };
+    let contexts = size(reference.contexts(), horizon * width);
+    Ok(2.0 * (of_contexts * contexts + of_budgets * size(reference.budgets(), budgets)))
+}
 
-    /// `Υ_N` of the paper's appendix, with the largest constants over the steps that were played:
-    /// `Γ_l (Γ_pλ Γ_fb + Γ_l Γ_pb) (1 + Γ_g Γ_pb + Γ_g Γ_pλ Γ_fb)^{N−2} Γ_g Γ_pλ`.
-    fn upsilon(&self) -> Result<f64, Failure> {
-        let model = self.policy.multiplier();
-        let rollouts = rollout_all(&*self.task.problem, self.policy, self.few)?;
-        // For Σ c ln x and one budget: l' = c/x, and x = c/λ moves by x²/c with the price; usage and budget move one to one.
-        let (mut of_loss, mut of_price) = (0.0_f64, 0.0_f64);
-        for (episode, rollout) in self.few.iter().zip(&rollouts) {
-            for (step, x) in rollout.actions.iter().enumerate() {
-                let c = episode.context(step)[0];
-                of_loss = of_loss.max(c / x);
-                if rollout.multipliers[step] > 0.0 && c > 0.0 {
-                    of_price = of_price.max(x * x / c);
-                }
+/// `Υ_N` of the paper's appendix, with the largest constants over the steps that were played, and parameters of norm `z` at most:
+/// `Γ_l (Γ_pλ Γ_fb + Γ_l Γ_pb) (1 + Γ_g Γ_pb + Γ_g Γ_pλ Γ_fb)^{N−2} Γ_g Γ_pλ`.
+fn upsilon(task: &Task, best: &Priced, reference: &Episodes, z: f64) -> Result<f64, Failure> {
+    let statistics = &best.multiplier().statistics;
+    let rollouts = rollout_all(&*task.problem, best, reference)?;
+    // For Σ c ln x and one budget: l' = c/x, and x = c/λ moves by x²/c with the price; usage and budget move one to one.
+    let (mut of_loss, mut of_price) = (0.0_f64, 0.0_f64);
+    for (episode, rollout) in reference.iter().zip(&rollouts) {
+        for (step, x) in rollout.actions.iter().enumerate() {
+            let c = episode.context(step)[0];
+            of_loss = of_loss.max(c / x);
+            if rollout.multipliers[step] > 0.0 && c > 0.0 {
+                of_price = of_price.max(x * x / c);
             }
         }
-        let price = model.statistics.multiplier_scale[0];
-        let of_network = price * model.parameters[0].abs() / model.statistics.feature_scale[0];
-        let growth = 1.0 + 1.0 + of_price * of_network;
-        let steps = i32::try_from(self.few.horizon()).unwrap_or(i32::MAX) - 2;
-        Ok(of_loss * (of_price * of_network + of_loss) * growth.powi(steps) * of_price * price)
     }
+    let price = statistics.multiplier_scale[0];
+    let of_network = price * z / statistics.feature_scale[0];
+    let growth = 1.0 + 1.0 + of_price * of_network;
+    let steps = i32::try_from(reference.horizon()).unwrap_or(i32::MAX) - 2;
+    Ok(of_loss * (of_price * of_network + of_loss) * growth.powi(steps) * of_price * price)
+}
+
+/// Total losses of episodes.
+fn losses(task: &Task, policy: &Priced, episodes: &Episodes) -> Result<Vec<f64>, Failure> {
+    let horizon = episodes.horizon() as f64;
+    let rollouts = rollout_all(&*task.problem, policy, episodes)?;
+    Ok(rollouts
+        .iter()
+        .map(|rollout| -horizon * Rollout::utility(rollout))
+        .collect())
+}
+
+fn norm(values: &[f64]) -> f64 {
+    values.iter().map(|v| v * v).sum::<f64>().sqrt()
 }
 
 /// Repeats the phases until there are enough gradient steps.

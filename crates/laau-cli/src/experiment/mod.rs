@@ -58,6 +58,12 @@ pub(crate) struct ExperimentArgs {
     /// Folder of real data, for an experiment that names some: carbon/, radio/, prices/ and llm/ are looked for in it
     #[arg(long, value_name = "DIR", conflicts_with = "trace")]
     data: Option<PathBuf>,
+    /// Guard LAAU and LAAU+ by these policies of the experiment instead of the file's `incumbents`
+    #[arg(long, value_name = "POLICY", value_delimiter = ',')]
+    guard: Vec<PolicyKind>,
+    /// Promise this share of the incumbent's gain, between 0 and 1, instead of the file's `level` [default: 0.95]
+    #[arg(long, value_name = "SHARE", value_parser = crate::guard::level)]
+    guard_level: Option<f64>,
 }
 
 /// Runs the experiment.
@@ -82,6 +88,8 @@ pub(crate) fn run(arguments: &ExperimentArgs) -> Result<(), Failure> {
         trace: arguments.trace.clone(),
         data: arguments.data.clone(),
         seeds: arguments.seeds.clone(),
+        incumbents: arguments.guard.clone(),
+        level: arguments.guard_level,
     })?;
     let study = Study { asked, ..study };
     make_folder(&arguments.output)?;
@@ -114,6 +122,10 @@ pub struct SweepOptions {
     pub data: Option<PathBuf>,
     /// Seeds of data, weights and shuffles.
     pub seeds: Vec<u64>,
+    /// Policies that guard LAAU and LAAU+; none for those of the file.
+    pub incumbents: Vec<PolicyKind>,
+    /// The share of an incumbent's gain that is promised, if not that of the file.
+    pub level: Option<f64>,
 }
 
 impl SweepOptions {
@@ -125,6 +137,8 @@ impl SweepOptions {
             trace: None,
             data: None,
             seeds: vec![0],
+            incumbents: Vec::new(),
+            level: None,
         }
     }
 }
@@ -226,9 +240,6 @@ impl Sweep {
 /// The policies that are also played behind a guard.
 const GUARDED: [PolicyKind; 2] = [PolicyKind::Laau, PolicyKind::LaauResidual];
 
-/// The level of tables and figures that show one; fixed before any test figure was looked at.
-const HEADLINE_LEVEL: f64 = 0.95;
-
 /// What every experiment gets.
 struct Study {
     experiment: Experiment,
@@ -279,7 +290,22 @@ impl Study {
                 "name one, for example 0",
             ));
         }
-        let experiment = Experiment::load(&options.file, options.quick)?;
+        let mut experiment = Experiment::load(&options.file, options.quick)?;
+        experiment.guarded_by(&options.incumbents, options.level);
+        if !options.incumbents.is_empty() && !played::is_by_policy(experiment.kind) {
+            return Err(Failure::new(
+                "this experiment does not play policies behind guards of your choice",
+                "leave --guard out",
+            ));
+        }
+        if let Some(incumbent) = (experiment.incumbents.iter()).find(|incumbent| {
+            played::is_by_policy(experiment.kind) && !experiment.policies.contains(incumbent)
+        }) {
+            return Err(Failure::new(
+                format_args!("`{incumbent}` is to guard, but is not among the policies of the experiment"),
+                "add it to `policies` in the file, or name another by --guard",
+            ));
+        }
         let task = match experiment.kind {
             Kind::Problem => problem::problem_of(&experiment)?.task()?,
             _ => ProblemSpec::default().task()?,

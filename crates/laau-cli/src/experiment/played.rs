@@ -6,7 +6,7 @@ use std::sync::Arc;
 use laau::baselines::{CrPursuitOptions, OptOptions, Ratio};
 use laau::core::{
     Agent, Comparison, Episodes, Error, FitSets, Fitted, GradientCounts, Observation, Parameter, Player,
-    Policy, PolicyReport, Report, Results, Rollout, Run, Sets,
+    Policy, PolicyReport, Report, Results, Rollout, Run, Sets, guarded_name,
 };
 use laau::data::shift::Shifted;
 use laau::registry::PolicyKind;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::settings::Kind;
 use super::tables::MISTAKE;
-use super::{Cell, GUARDED, HEADLINE_LEVEL, Study, problem, shifted};
+use super::{Cell, GUARDED, Study, problem, shifted};
 use crate::failure::{Failure, Hint as _};
 
 /// CR-Pursuit with the ratio that comes with a guarantee, in tables.
@@ -110,13 +110,9 @@ pub(super) fn play(study: &Study, cell: Cell) -> Result<Played, Failure> {
 pub(super) fn play_piece(study: &Study, cell: Cell, piece: &str) -> Result<String, Failure> {
     let Study { experiment, .. } = study;
     let data = Data::load(study, cell)?;
-    let incumbents: &[PolicyKind] = match (experiment.kind, &experiment.incumbents[..]) {
-        (Kind::Ood, all) => all,
-        (_, all) => &all[..all.len().min(1)],
-    };
     let mut wanted = vec![piece];
     if GUARDED.iter().any(|policy| policy.name() == piece) {
-        wanted.extend(incumbents.iter().map(|incumbent| incumbent.name()));
+        wanted.extend(experiment.incumbents.iter().map(|incumbent| incumbent.name()));
     }
     let report = data
         .comparison(study, cell, &wanted)
@@ -137,7 +133,7 @@ pub(super) fn play_piece(study: &Study, cell: Cell, piece: &str) -> Result<Strin
     for policy in report.policies {
         let shown = shown_of(study, cell, &data.sets, &policy)?;
         let is_own = policy.name == piece;
-        let is_guarded = policy.name == format!("{piece}-guarded");
+        let is_guarded = guarded_names(study, piece).any(|name| name == policy.name);
         for run in policy.runs {
             match (is_own, is_guarded) {
                 (true, _) => own = Some(Entry::new(run, shown.clone())),
@@ -189,10 +185,13 @@ pub(super) fn assemble(study: &Study, cell: Cell, texts: &[String]) -> Result<Pl
         if study.experiment.kind == Kind::Ood {
             guards.insert(name, runs.collect::<Vec<_>>());
         } else {
-            guarded.extend(runs.map(|run| report_of(format!("{name}-guarded"), run)));
+            let rows = guarded_names(study, name).zip(runs);
+            guarded.extend(rows.map(|(name, run)| report_of(name, run)).enumerate());
         }
     }
-    policies.extend(guarded);
+    // Guard by guard, as a comparison that plays them all has them.
+    guarded.sort_by_key(|(guard, _)| *guard);
+    policies.extend(guarded.into_iter().map(|(_, report)| report));
     let in_order = shifted::guarded(&study.experiment);
     let guards = in_order
         .filter_map(|policy| guards.remove(policy.name()))
@@ -267,14 +266,20 @@ impl Data {
             comparison = comparison.with(optimum.name(), OptOptions::default());
         }
         let is_guarded = |name: &&str| GUARDED.iter().any(|policy| policy.name() == *name);
-        match experiment.incumbents[..] {
-            [incumbent, ..] if experiment.kind != Kind::Ood && wanted.iter().any(is_guarded) => {
+        if experiment.kind != Kind::Ood && wanted.iter().any(is_guarded) {
+            for incumbent in &experiment.incumbents {
                 let guarded = GUARDED.map(|policy| policy.name().to_owned());
-                comparison.guarded(guarded, incumbent.name(), HEADLINE_LEVEL)
+                comparison = comparison.guarded(guarded, incumbent.name(), experiment.level);
             }
-            _ => comparison,
         }
+        comparison
     }
+}
+
+/// The rows of a policy behind the guard of every incumbent.
+fn guarded_names<'a>(study: &'a Study, policy: &'a str) -> impl Iterator<Item = String> + 'a {
+    let incumbents = study.experiment.incumbents.iter().enumerate();
+    incumbents.map(move |(guard, incumbent)| guarded_name(policy, incumbent.name(), guard))
 }
 
 /// The first test episode of a policy that is shown step by step. One seed is enough to look at.

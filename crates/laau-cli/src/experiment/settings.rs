@@ -74,8 +74,8 @@ pub(super) struct Experiment {
     /// Shares of an incumbent's gain that are promised.
     #[serde(default)]
     pub(super) guard_levels: Vec<f64>,
-    /// The share of the incumbent's gain that a guard promises.
-    #[serde(default)]
+    /// The share of the incumbent's gain that a guard promises; of several levels, the one that headlines show.
+    #[serde(default = "headline_level")]
     pub(super) level: f64,
     /// Numbers of training episodes.
     #[serde(default)]
@@ -112,6 +112,19 @@ impl Experiment {
         Value::Table(table).try_into().map_err(refuse)
     }
 
+    /// Other guards than the file's, and another level; what is not given stays.
+    pub(super) fn guarded_by(&mut self, incumbents: &[PolicyKind], level: Option<f64>) {
+        if !incumbents.is_empty() {
+            self.incumbents = incumbents.to_vec();
+        }
+        if let Some(level) = level {
+            self.level = level;
+            if !self.guard_levels.is_empty() && !self.guard_levels.contains(&level) {
+                self.guard_levels.push(level);
+            }
+        }
+    }
+
     /// How many episodes there are.
     pub(super) fn split(&self) -> Split {
         Split {
@@ -142,6 +155,11 @@ impl Experiment {
             ..paper
         }
     }
+}
+
+/// Fixed before any figure was looked at.
+fn headline_level() -> f64 {
+    0.95
 }
 
 fn paper_budget() -> (f64, f64) {

@@ -1,14 +1,14 @@
 //! Distribution shift: what it does to policies, and what it looks like.
 
 use laau::core::tables::{GuardRow, PointRow, ShiftRow};
-use laau::core::{Episodes, Fitted, Form, PolicyReport, Report, Run, Sets};
+use laau::core::{Episodes, Fitted, Form, PolicyReport, Report, Run, Sets, guarded_name};
 use laau::data::shift::{Shift, Shifted, add_noise, shift};
 use laau::data::tsne::{EmbeddedSet, TsneOptions, tsne as embed};
 
 use super::played::Played;
 use super::settings::Experiment;
 use super::tables::{EpisodeKey, Tables};
-use super::{Cell, GUARDED, HEADLINE_LEVEL, Study};
+use super::{Cell, GUARDED, Study};
 use crate::failure::Failure;
 use laau::registry::PolicyKind;
 
@@ -44,12 +44,10 @@ pub(super) fn write(study: &Study, cell: Cell, played: Played, tables: &mut Tabl
     });
     let mut rows: Vec<ShiftRow> = rows.collect();
     let (guards, shown) = guard_rows(study, &report, &sets, guards, &data, target)?;
-    let headline = guards
-        .iter()
-        .filter(|row| row.level == HEADLINE_LEVEL && row.incumbent == experiment.incumbents[0].name());
+    let headline = guards.iter().filter(|row| row.level == experiment.level);
     let first = rows[0].clone();
     rows.extend(headline.map(|row| ShiftRow {
-        policy: format!("{}-guarded", row.policy),
+        policy: headline_name(experiment, &row.policy, &row.incumbent),
         fraction_of_opt: row.fraction_of_opt,
         utility: row.utility,
         ..first.clone()
@@ -91,6 +89,15 @@ fn guards_of(experiment: &Experiment) -> impl Iterator<Item = (PolicyKind, f64)>
     let levels = &experiment.guard_levels;
     (experiment.incumbents.iter())
         .flat_map(move |&incumbent| levels.iter().map(move |&level| (incumbent, level)))
+}
+
+/// The row of a policy behind an incumbent's guard of the headline level.
+fn headline_name(experiment: &Experiment, policy: &str, incumbent: &str) -> String {
+    let place = experiment
+        .incumbents
+        .iter()
+        .position(|kind| kind.name() == incumbent);
+    guarded_name(policy, incumbent, place.unwrap_or_default())
 }
 
 /// A policy of a report behind every guard, as it was fitted.
@@ -152,9 +159,9 @@ fn guard_rows(
             allowance: guard.map_or(f64::NAN, |guard| guard.allowance),
             acted: guard.map_or(f64::NAN, |guard| guard.acted),
         });
-        if level == HEADLINE_LEVEL && incumbent == experiment.incumbents[0] {
+        if level == experiment.level {
             shown.push(PolicyReport {
-                name: format!("{}-guarded", policy.name()),
+                name: headline_name(experiment, policy.name(), incumbent.name()),
                 ..played
             });
         }

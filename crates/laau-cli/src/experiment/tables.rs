@@ -122,18 +122,35 @@ pub(super) fn save(folder: &Path, tables: &Parts) -> Result<(), Failure> {
         .try_for_each(|(name, table)| output::write_bytes(&folder.join(name), table.as_bytes()))
 }
 
-/// Reads the tables that were saved in a folder.
-pub(super) fn read(folder: &Path) -> Result<Parts, Failure> {
-    let unreadable = |error| Failure::file(folder, &error, "run the same command again");
+/// The file of a cell that holds the digest of its tables.
+const SEAL: &str = "digest";
+
+/// Writes the tables of a cell, and their digest.
+pub(super) fn save_sealed(folder: &Path, tables: &Parts) -> Result<(), Failure> {
+    save(folder, tables)?;
+    output::write_bytes(&folder.join(SEAL), digest(tables).as_bytes())
+}
+
+/// Reads the tables of a cell; nothing if there are none, or others than were saved.
+pub(super) fn read_sealed(folder: &Path) -> Option<Parts> {
     let mut parts = Parts::new();
-    for entry in std::fs::read_dir(folder).map_err(unreadable)? {
-        let path = entry.map_err(unreadable)?.path();
-        let text = std::fs::read_to_string(&path)
-            .map_err(|error| Failure::file(&path, &error, "run the same command again"))?;
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        parts.insert(name.into_owned(), text);
+    for entry in std::fs::read_dir(folder).ok()? {
+        let path = entry.ok()?.path();
+        let name = path.file_name()?.to_str()?.to_owned();
+        parts.insert(name, std::fs::read_to_string(&path).ok()?);
     }
-    Ok(parts)
+    let found = parts.remove(SEAL)?;
+    (found == digest(&parts)).then_some(parts)
+}
+
+/// The SHA-256 of names and tables; lengths keep one from passing for the beginning of the next.
+fn digest(tables: &Parts) -> String {
+    let mut bytes = Vec::new();
+    for text in tables.iter().flat_map(|(name, table)| [name, table]) {
+        bytes.extend_from_slice(&(text.len() as u64).to_le_bytes());
+        bytes.extend_from_slice(text.as_bytes());
+    }
+    laau::registry::digest(&bytes)
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use crate::output;
 
 The key is printed once; the store has its hash alone. A running service makes keys over HTTP: POST /v1/keys.")]
 pub(super) struct KeyArgs {
-    /// The store: a file, which is made if it is not there, or the URL of a PostgreSQL database
+    /// The store: a file, which is made with its first key, or the URL of a PostgreSQL database
     #[arg(long, value_name = "FILE|URL")]
     store: StorePlace,
     /// What the key allows: read, decide or admin; each includes those before it
@@ -54,6 +54,13 @@ fn name(scope: Scope) -> &'static str {
 
 pub(super) fn run(arguments: &KeyArgs) -> Result<(), Failure> {
     let place = &arguments.store;
+    // Only a new key makes a store: there is nothing to list or to revoke at a path that was mistyped.
+    if arguments.scope.is_none()
+        && let StorePlace::File(path) = place
+    {
+        std::fs::metadata(path)
+            .map_err(|error| Failure::file(path, &error, "name the store that has the keys"))?;
+    }
     // It owns no account: nobody looks for it at an address.
     let mut store = place
         .open("", std::time::Duration::from_secs(10))

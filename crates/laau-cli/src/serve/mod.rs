@@ -10,6 +10,7 @@ use clap::{Args, Subcommand};
 use laau_serve::http::{Access, HttpOptions, Tls, TlsError};
 use laau_serve::store::StoreError;
 use laau_serve::{AuthorityOptions, LogFormat, ServeOptions, Serving, StartError, StorePlace, demo, logs};
+use tempfile::TempDir;
 
 use crate::failure::{Failure, Hint as _, reason};
 use crate::output;
@@ -78,6 +79,9 @@ pub(crate) struct ServeArgs {
     /// Accounts that may be made
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     accounts: usize,
+    /// Actions times budgets of an account that is made, at most: while one account decides, all others of the node wait
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = positive)]
+    largest: usize,
     /// Seconds after which another node may take over the accounts of one that is gone
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(2..=3600))]
     lease: u64,
@@ -118,10 +122,10 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<(), Failure> {
     }
     logs::to_standard_error(arguments.log);
     // It is removed when the service has ended.
-    let folder = arguments.demo.then(Folder::make).transpose()?;
+    let folder = arguments.demo.then(temporary_folder).transpose()?;
     let store = match (&arguments.store, &folder) {
         (Some(store), _) => store.clone(),
-        (None, Some(folder)) => StorePlace::File(folder.0.join("demo.laau")),
+        (None, Some(folder)) => StorePlace::File(folder.path().join("demo.laau")),
         (None, None) => {
             return Err(Failure::new(
                 "expected --store or --demo",
@@ -178,6 +182,7 @@ fn options(arguments: &ServeArgs, store: StorePlace) -> Result<ServeOptions, Fai
         authority: AuthorityOptions {
             policies: arguments.policies.clone(),
             most_accounts: arguments.accounts,
+            largest: arguments.largest,
             ..AuthorityOptions::default()
         },
         http: HttpOptions {
@@ -252,26 +257,15 @@ fn certificate_told(error: &TlsError) -> Failure {
     Failure::new(error, hint)
 }
 
-/// A folder that is removed when it is dropped.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn make() -> Result<Self, Failure> {
-        let path = std::env::temp_dir().join(format!("laau-demo-{}", std::process::id()));
-        std::fs::create_dir(&path).map_err(|error| {
-            Failure::file(
-                &path,
-                &error,
-                "a demonstration needs a temporary folder: set TMPDIR",
-            )
-        })?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // A left-over of a demonstration harms nobody.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// A folder of a name that no other has; it is removed when it is dropped. The number of the process would not do: one that was
+/// killed in a container leaves its folder to the next one of the same number.
+fn temporary_folder() -> Result<TempDir, Failure> {
+    let folder = tempfile::Builder::new().prefix("laau-demo-").tempdir();
+    folder.map_err(|error| {
+        Failure::file(
+            &std::env::temp_dir(),
+            &error,
+            "a demonstration needs a temporary folder: set TMPDIR",
+        )
+    })
 }

@@ -28,7 +28,7 @@ use crate::{interrupt, memory, output, sets};
   $ laau train --train train.parquet --validation validation.parquet -o model.safetensors --resume
 
 Ctrl-C leaves a checkpoint beside the output; the same command with --resume goes on from it, to the same model as if it
-had not been interrupted. Standard output is one JSON object about the model. With --guard, episodes are played behind a guard
+had not been interrupted; the problem may be left out, the checkpoint has it. Standard output is one JSON object about the model. With --guard, episodes are played behind a guard
 in training, too; the model is then meant to be deployed with the same --guard.")]
 pub(crate) struct TrainArgs {
     /// Episodes to train on
@@ -83,7 +83,11 @@ pub(crate) fn run(arguments: &TrainArgs) -> Result<(), Failure> {
     output::keep_apart(&inputs, &files.named())?;
     output::check_distinct(&sets)?;
     let config = arguments.config.read()?;
-    let problem = config.problem(&arguments.problem)?;
+    let checkpoint = files.checkpoint_to_resume(arguments.resume)?;
+    let problem = match &checkpoint {
+        Some(checkpoint) => config.problem_of(&arguments.problem, &checkpoint.best_model().spec)?,
+        None => config.problem(&arguments.problem)?,
+    };
     let task = problem.task()?;
     let incumbent = arguments.guard.read(&problem)?;
     let laau = config.section(&arguments.model)?.laau()?;
@@ -91,7 +95,6 @@ pub(crate) fn run(arguments: &TrainArgs) -> Result<(), Failure> {
     let settings = training.settings();
     let laau = laau.trained_by(settings.clone());
     let trainer = settings.clone().check()?;
-    let checkpoint = files.checkpoint_to_resume(arguments.resume)?;
     let [train, validation] = sets::read(&*task.problem, [&arguments.train, &arguments.validation])?;
     training.check_horizons(&train)?;
     let (train, validation) = (&train.episodes, &validation.episodes);
@@ -150,7 +153,11 @@ pub(crate) fn run(arguments: &TrainArgs) -> Result<(), Failure> {
         }) => {
             let kept = keep_what_was_good(&files, &settings, train)?;
             Err(Failure::new(
-                format_args!("training diverged in epoch {epoch}, batch {batch}: {reason}"),
+                format_args!(
+                    "training diverged in epoch {}, batch {}: {reason}",
+                    epoch + 1,
+                    batch + 1
+                ),
                 format_args!("{hint}; {kept}"),
             ))
         }
@@ -187,6 +194,7 @@ fn keep_what_was_good(files: &Files, settings: &Training, train: &Episodes) -> R
     let mut summary = Summary {
         epochs: last.epochs_done(),
         engine: Some(settings.engine),
+        precision: settings.precision,
         optimiser: Some(settings.optimiser.name().to_owned()),
         episodes: train.len(),
         trained_on: Some(TrainedOn::of(train)),
@@ -225,6 +233,11 @@ struct Told<'a> {
     gradients: GradientCounts,
 }
 
+/// The epoch whose weights a model has, from 1, as epochs are counted wherever they are shown; files count from 0.
+pub(crate) fn best_epoch(summary: &Summary) -> Option<usize> {
+    summary.best_epoch.map(|epoch| epoch + 1)
+}
+
 fn print(files: &Files, spec: &ModelSpec, trained: &Trained) -> Result<(), Failure> {
     let summary = &trained.summary;
     let told = Told {
@@ -238,7 +251,7 @@ fn print(files: &Files, spec: &ModelSpec, trained: &Trained) -> Result<(), Failu
             Ending::Stopped => "stopped",
         },
         epochs: summary.epochs,
-        best_epoch: summary.best_epoch,
+        best_epoch: best_epoch(summary),
         validation_utility: summary.best_validation_utility,
         loss: trained.history.last().map(|record| record.loss),
         gradients: summary.gradients,

@@ -47,7 +47,7 @@ impl TrainObserver for Watch {
 
     fn bias_reset(&mut self, bias: f64) {
         self.progress.line(format_args!(
-            "the drawn weights give prices that decide nothing: the outputs start from a bias of {bias}"
+            "the weights give prices that decide nothing: the outputs go on from a bias of {bias}"
         ));
     }
 

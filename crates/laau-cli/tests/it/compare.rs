@@ -1,10 +1,11 @@
 //! `laau compare`.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::support::{Bench, command, run_command};
+use crate::support::{Bench, command, contexts, run_command};
 
 const POLICIES: &str = "opt,equal,avg-lt,dgd,mw,cr-pursuit,rl,ce,dp,laau,laau-history,laau-residual";
 
@@ -378,11 +379,92 @@ fn an_output_on_a_full_disk_is_told() {
     }
 }
 
+/// Policies that can be stored.
+const FITTED: [&str; 11] = [
+    "equal",
+    "avg-lt",
+    "dgd",
+    "mw",
+    "cr-pursuit",
+    "rl",
+    "ce",
+    "dp",
+    "laau",
+    "laau-history",
+    "laau-residual",
+];
+
+/// The bits of the actions of every policy, from a table of the steps of one episode.
+fn played(steps: &std::path::Path) -> BTreeMap<String, Vec<u64>> {
+    use laau::data::{EpisodeOptions, Normalisation, Split, Table, TableOptions};
+    // A policy is a series, a step a time, an action a reading: all of them are one window each.
+    let table = Table::open(TableOptions {
+        paths: vec![steps.to_str().unwrap().to_owned()],
+        series: "policy".to_owned(),
+        time: "step".to_owned(),
+        values: vec!["action".to_owned()],
+        ..TableOptions::default()
+    });
+    let options = EpisodeOptions {
+        horizon: 12,
+        normalisation: Normalisation::None,
+        split: Split {
+            train: FITTED.len() + 1,
+            validation: 0,
+            test: 0,
+        },
+        ..EpisodeOptions::default()
+    };
+    let sets = laau::data::import(&table.unwrap(), &options).unwrap().sets;
+    let names = sets.train.series().unwrap();
+    let actions = sets
+        .train
+        .iter()
+        .map(|episode| episode.contexts().iter().map(|x| x.to_bits()).collect());
+    names.iter().map(ToString::to_string).zip(actions).collect()
+}
+
+#[test]
+fn every_policy_ends_on_contexts_that_are_next_to_nothing() {
+    let bench = Bench::new();
+    // What is near the least number that there is, and what has no square.
+    let tiny = [1e-200, 5e-324, 0.5, 5e-324, 1e-200, 0.0, 1e-308, 1e-200];
+    for (name, episodes) in [("train", 6), ("validation", 3), ("test", 2)] {
+        let mut rows = String::from("episode,step,context,budget\n");
+        for episode in 0..episodes {
+            for step in 0..4 {
+                let context = tiny[(3 * episode + step) % tiny.len()];
+                writeln!(rows, "{episode},{step},{context:e},50").unwrap();
+            }
+        }
+        bench.write(&format!("{name}.csv"), rows);
+    }
+    let run = bench.run(
+        "compare --train train.csv --validation validation.csv --test test.csv --phases 1:0.01 --quiet --format json -o report",
+        "",
+    );
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    let report: Value = serde_json::from_str(&run.stdout).unwrap();
+    for name in FITTED {
+        assert_eq!(report["policies"][name]["violations"], 0, "{name}");
+        let out = bench.stdout(
+            &format!("decide --policy-file report/{name}.policy --budget 50"),
+            &contexts(&tiny[..4]),
+        );
+        assert_eq!(out.matches("{\"step\":").count(), 4, "{name}: {out}");
+    }
+    for name in ["equal", "avg-lt", "dgd", "mw", "cr-pursuit", "ce"] {
+        let decide = format!("decide --policy {name} --budget 50 --horizon 8");
+        let out = bench.stdout(&decide, &contexts(&tiny));
+        assert_eq!(out.matches("{\"step\":").count(), 8, "{name}: {out}");
+    }
+}
+
 #[test]
 fn the_policy_that_wins_is_deployed_as_it_was_compared() {
     let bench = Bench::new();
     bench.stdout(
-        "generate --horizon 4 --split 30,8,3 --seed 2 --upper 30 -o sets",
+        "generate --horizon 12 --split 30,8,1 --seed 2 --upper 30 -o sets",
         "",
     );
     bench.stdout(
@@ -390,25 +472,24 @@ fn the_policy_that_wins_is_deployed_as_it_was_compared() {
          --upper 30 --phases 1:0.01 --quiet --steps -o report",
         "",
     );
-    let contexts = "{\"context\":[0.9]}\n{\"context\":[0.2]}\n{\"context\":[0.4]}\n{\"context\":[0.7]}\n";
-    for name in [
-        "equal",
-        "avg-lt",
-        "dgd",
-        "mw",
-        "cr-pursuit",
-        "rl",
-        "ce",
-        "dp",
-        "laau",
-        "laau-history",
-        "laau-residual",
-    ] {
+    let test = laau::data::read_episodes(&bench.path().join("sets/test.parquet")).unwrap();
+    let (contexts, budget) = (contexts(test.contexts()), test.budgets()[0]);
+    let played = played(&bench.path().join("report/steps.parquet"));
+    for name in FITTED {
         let out = bench.stdout(
-            &format!("decide --policy-file report/{name}.policy --budget 50"),
-            contexts,
+            &format!("decide --policy-file report/{name}.policy --budget {budget}"),
+            &contexts,
         );
-        assert_eq!(out.lines().count(), 4, "{name}: {out}");
+        let actions: Vec<u64> = out
+            .lines()
+            .map(|line| {
+                serde_json::from_str::<Value>(line).unwrap()["action"][0]
+                    .as_f64()
+                    .unwrap()
+            })
+            .map(f64::to_bits)
+            .collect();
+        assert_eq!(actions, played[name], "{name}: {out}");
         assert!(
             !out.contains("fallback") && !out.contains("error"),
             "{name}: {out}"

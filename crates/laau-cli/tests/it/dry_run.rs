@@ -30,15 +30,16 @@ files            1
 columns          when, host, load
 separator        semicolon
 series column    `host`
-time column      `when`, ISO 8601, as seconds since 1970
+time column      `when`, stamps, as seconds since 1970
 value columns    `load`
 times            2024-03-01T06:00:00Z to 2024-03-01T06:59:00Z
-step             60
+step             60 seconds
 readings         118
 series           2
 gaps             2
 normalisation    percent of load, the same for every series
 horizon          4
+gap              120 seconds
 ";
     assert!(told.starts_with(expected), "{told}");
     assert!(
@@ -75,6 +76,61 @@ fn sets_are_apart_in_time_and_the_report_says_when() {
 }
 
 #[test]
+fn a_gap_is_a_duration_only_where_the_unit_of_times_is_known() {
+    let bench = Bench::new();
+    let table = |first: i64, minute: i64| {
+        let mut text = String::from("when,host,load\n");
+        for number in 0..60 {
+            writeln!(text, "{},h,{number}", first + minute * number).unwrap();
+        }
+        bench.write("load.csv", text);
+    };
+    let import = format!("{} --split-by time --gap 2m", IMPORT.replace("10,4,4", "5,2,2"));
+    // A minute since 1970 in seconds, milliseconds, microseconds and nanoseconds.
+    for (per_second, name) in [
+        (1, "seconds"),
+        (1_000, "milliseconds"),
+        (1_000_000, "microseconds"),
+        (1_000_000_000, "nanoseconds"),
+    ] {
+        table(1_709_272_800 * per_second, 60 * per_second);
+        let told = bench.stdout(&format!("{import} --dry-run"), "");
+        let minute = 60 * per_second;
+        assert!(
+            told.contains(&format!("\nstep             {minute} {name}\n")),
+            "{told}"
+        );
+        assert!(
+            told.contains(&format!("\ngap              {} {name}\n", 2 * minute)),
+            "{told}"
+        );
+        let report: Value = serde_json::from_str(&bench.stdout(&format!("{import} -o sets"), "")).unwrap();
+        let time = |set: usize, end: usize| report["periods"][set][end].as_i64().unwrap();
+        assert_eq!(time(1, 0) - time(0, 1), 2 * minute, "{name}");
+        assert_eq!(time(2, 0) - time(1, 1), 2 * minute, "{name}");
+    }
+    // Minutes, or seconds since something else: nobody knows.
+    table(0, 1);
+    for rest in ["-o other", "--dry-run"] {
+        let run = bench.run(&format!("{import} {rest}"), "");
+        assert_eq!(
+            run.stderr,
+            "error: invalid gap: expected a number of steps, found a duration: the times, 0 to 59, are neither stamps nor since 1970, \
+             and their unit is not known\n\
+             hint: with --split-by time or both, --gap is a number of steps, or a duration where times are ISO 8601 or since 1970\n"
+        );
+        assert_eq!(run.status, Some(1));
+    }
+    assert!(!bench.path().join("other/train.parquet").exists());
+    let told = bench.stdout(&format!("{} --dry-run", import.replace("2m", "2")), "");
+    assert!(
+        told.contains("\nstep             1, of a unit that is not known\n"),
+        "{told}"
+    );
+    assert!(told.contains("\ngap              2 steps\n"), "{told}");
+}
+
+#[test]
 fn what_was_understood_is_told_where_there_is_too_little_of_it() {
     let bench = Bench::new();
     bench.write("load.csv", stamped());
@@ -108,4 +164,56 @@ fn decimal_commas_are_refused_with_a_hint() {
         "{}",
         run.stderr
     );
+}
+
+#[test]
+fn hints_fit_what_is_wrong_and_do_what_they_say() {
+    let bench = Bench::new();
+    let import = "import table t.csv --horizon 2 --split 2,0,0 -o sets";
+    for (rows, sentence, hint, remedy) in [
+        (
+            "a,5,2\na,0,1\nb,0,3\nb,5,4\n",
+            "t.csv, row 3, column `time`: expected ascending times, found 0 after 5 in series `a`",
+            "with --sort true a table is sorted in memory; files of other traces must be in the order of their times",
+            "--sort true",
+        ),
+        (
+            "a,0,1\na,5,200\nb,0,3\nb,5,4\n",
+            "t.csv, row 3, column `value`: expected a value in [0, 100], found 200",
+            "choose another --normalisation (series-max, min-max or none), or --out-of-range clamp",
+            "--out-of-range clamp",
+        ),
+        (
+            "a,0,1\na,5,2\na,7,2\na,12,2\nb,0,3\nb,5,4\n",
+            "t.csv, row 4, column `time`: expected times in steps of 5, found 2 after the last reading of series `a`",
+            "of a table, --step N with --irregular-times gap makes it a gap; of azure-vm, --irregular gap does",
+            "--step 5 --irregular-times gap",
+        ),
+    ] {
+        bench.write("t.csv", format!("series,time,value\n{rows}"));
+        bench.check_failure(import, "", &format!("error: {sentence}\nhint: {hint}\n"));
+        bench.stdout(&format!("{import} {remedy}"), "");
+    }
+}
+
+#[test]
+fn budgets_are_given_as_to_the_workload() {
+    let bench = Bench::new();
+    bench.write("load.csv", stamped());
+    let mut told: Vec<String> = [
+        "--budget 10,12",
+        "--budgets 10,12",
+        "--budgets 10:12",
+        "--budget 10:12",
+    ]
+    .iter()
+    .map(|budget| bench.stdout(&format!("{IMPORT} --split-by time {budget} --dry-run"), ""))
+    .collect();
+    told.dedup();
+    assert_eq!(told.len(), 1, "{told:?}");
+    let two = bench.stdout(
+        &format!("{IMPORT} --split-by time --budget 10:10,2:2 --dry-run"),
+        "",
+    );
+    assert!(two.contains("first of train: budgets 40.00 8.000; "), "{two}");
 }

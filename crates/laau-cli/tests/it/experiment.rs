@@ -75,7 +75,7 @@ fn every_kind_writes_the_same_bytes_on_one_thread_and_on_three() {
 
 /// Experiments that play policies: behind guards, with the optimum as the reference alone, with a policy that is left out.
 const BY_POLICY: &[&str] = &[
-    "kind = \"policies\"\nhorizons = [4, 20]\nconstructions = [\"interleaved\"]\npolicies = [\"laau\", \"opt\", \"mw\", \"laau-residual\"]\nincumbents = [\"mw\"]\nguaranteed = true\n",
+    "kind = \"policies\"\nhorizons = [4, 20]\nconstructions = [\"interleaved\"]\npolicies = [\"laau\", \"opt\", \"mw\", \"equal\", \"laau-residual\"]\nincumbents = [\"mw\", \"equal\"]\nguaranteed = true\n",
     "kind = \"policies\"\nhorizons = [4]\nconstructions = [\"consecutive\"]\npolicies = [\"equal\", \"laau\"]\nincumbents = [\"equal\"]\n",
     "kind = \"ood\"\nhorizons = [6]\nconstructions = [\"consecutive\"]\npolicies = [\"opt\", \"mw\", \"equal\", \"laau-residual\", \"laau\"]\nincumbents = [\"mw\", \"equal\"]\nguard-levels = [0.9, 0.95]\ntargets = [0.0, 0.1]\n",
     "kind = \"problem\"\nhorizons = [4]\npolicies = [\"opt\", \"cr-pursuit\", \"equal\", \"laau\"]\nincumbents = [\"equal\"]\nproblem = { name = \"wireless\" }\n",
@@ -120,6 +120,35 @@ fn cells_without_policies_have_no_pieces() {
     assert!(sweep.pieces().is_empty());
     assert!(sweep.run_piece(0, 0).is_err());
     assert!(sweep.assemble(0, &[]).is_err());
+}
+
+#[test]
+fn guards_of_the_command_line_replace_those_of_the_file() {
+    let bench = Bench::new();
+    bench.write("e.toml", format!("{}{SMALL}", BY_POLICY[1]));
+    bench.run("experiment e.toml --seeds 0 -o kept", "");
+    bench.run("experiment e.toml --seeds 0 --guard-level 1 -o whole", "");
+    let rows = |folder: &str| files(&bench.path().join(folder))["policies.csv"].clone();
+    assert!(rows("kept").contains(",laau-guarded,"));
+    assert_ne!(rows("kept"), rows("whole"), "a level of 1 binds more than .95");
+    bench.write(
+        "e.toml",
+        format!(
+            "{}{SMALL}",
+            BY_POLICY[1].replace("\"equal\", ", "\"equal\", \"mw\", ")
+        ),
+    );
+    bench.run("experiment e.toml --seeds 0 --guard mw,equal -o both", "");
+    let both = rows("both");
+    assert!(both.contains(",laau-guarded,") && both.contains(",laau-guarded-by-equal,"));
+    for (flag, words) in [
+        ("--guard dgd", "not among the policies"),
+        ("--guard-level 2", "between 0 and 1"),
+    ] {
+        let refused = bench.run(&format!("experiment e.toml --seeds 0 {flag} -o none"), "");
+        assert_ne!(refused.status, Some(0));
+        assert!(refused.stderr.contains(words), "{}", refused.stderr);
+    }
 }
 
 #[test]

@@ -345,6 +345,80 @@ fn a_second_process_on_the_same_journal_is_refused() {
 }
 
 #[test]
+#[cfg(unix)]
+fn a_journal_that_was_removed_is_not_started_anew_while_its_process_lives() {
+    let bench = Bench::new();
+    let journal = bench.path().join("day.jsonl");
+    std::os::unix::fs::symlink("day.jsonl", bench.path().join("link")).unwrap();
+    let mut first = Stream::start_with_errors(bench.path(), START);
+    first.say(&contexts(&WEIGHTS[..1]));
+    assert!(first.hear().is_some());
+    std::fs::remove_file(&journal).unwrap();
+    for rest in ["", " --new", " --resume"] {
+        for name in ["day.jsonl", "link"] {
+            bench.check_failure(
+                &format!("{}{rest}", START.replace("day.jsonl", name)),
+                &contexts(&WEIGHTS),
+                &format!(
+                    "error: {name}: the journal is in use by another process\n\
+                     hint: wait until that one has ended, or name another file\n"
+                ),
+            );
+            assert!(!journal.exists());
+        }
+    }
+    first.say(&contexts(&WEIGHTS[1..2]));
+    assert_eq!(first.hear(), None);
+    assert_eq!(first.end().0, Some(1));
+    // Nobody is left who could spend: what begins now is an episode of its own, and leaves no lock.
+    assert_eq!(bench.stdout(START, &contexts(&WEIGHTS)).lines().count(), 5);
+    assert!(!bench.path().join("day.jsonl.lock").exists());
+}
+
+#[test]
+fn the_lock_of_a_process_that_was_killed_is_no_obstacle_and_other_files_are() {
+    let bench = Bench::new();
+    let mut killed = Stream::start(bench.path(), START);
+    killed.say(&contexts(&WEIGHTS[..1]));
+    assert!(killed.hear().is_some());
+    drop(killed);
+    assert!(bench.path().join("day.jsonl.lock").exists());
+    assert_eq!(bench.stdout(START, "").lines().count(), 2);
+    bench.write("day.jsonl.lock", "not ours");
+    let run = bench.run(START, "");
+    assert!(
+        run.stderr
+            .contains("day.jsonl.lock: a journal needs this name for its lock\n"),
+        "{}",
+        run.stderr
+    );
+    assert_eq!((run.stdout.as_str(), run.status), ("", Some(1)));
+    assert_eq!(bench.read("day.jsonl.lock"), b"not ours");
+}
+
+#[test]
+fn a_journal_of_an_absurd_size_is_refused_before_it_is_read() {
+    let bench = Bench::new();
+    bench.stdout(START, &contexts(&WEIGHTS[..2]));
+    let file = std::fs::OpenOptions::new()
+        .write(true)
+        .open(bench.path().join("day.jsonl"))
+        .unwrap();
+    file.set_len(1 << 42).unwrap();
+    for arguments in [START, RESUME] {
+        let run = bench.run(arguments, "");
+        assert!(
+            run.stderr
+                .starts_with("error: day.jsonl: reading the journal takes about 12288 GiB of memory, "),
+            "{}",
+            run.stderr
+        );
+        assert_eq!((run.stdout.as_str(), run.status), ("", Some(1)));
+    }
+    assert_eq!(file.metadata().unwrap().len(), 1 << 42);
+}
+
+#[test]
 fn a_full_disk_prints_nothing_that_is_not_in_the_journal() {
     let bench = Bench::new();
     let weights: Vec<f64> = (0..40).map(|t| f64::from(t) / 40.0).collect();

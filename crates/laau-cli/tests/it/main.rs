@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test whose setting fails has failed")]
 
+mod again;
 mod compare;
 mod crash;
 mod data;

@@ -180,6 +180,69 @@ fn a_link_to_an_input_is_that_input() {
 }
 
 #[test]
+#[cfg(unix)]
+fn nothing_but_a_regular_file_is_replaced_by_an_output() {
+    use std::os::unix::fs::{FileTypeExt as _, symlink};
+    let bench = bench();
+    let folder = bench.path().join("out");
+    std::fs::create_dir(&folder).unwrap();
+    bench.write("old", "kept");
+    bench.write("tables.toml", "");
+    let train = format!("{TRAIN} -o");
+    let checkpoint = format!("{TRAIN} -o m --checkpoint");
+    let compare = format!("{COMPARE} --train sets/train.parquet --steps -o out");
+    let import = "import table trace.csv --horizon 2 --split 2,1,1 -o out";
+    let mut rows = String::from("series,time,value\n");
+    for time in 0..9 {
+        writeln!(rows, "a,{time},1\nb,{time},3\nc,{time},4").unwrap();
+    }
+    bench.write("trace.csv", &rows);
+    for (arguments, name) in [
+        (&*format!("{train} out/m"), "m"),
+        (&*format!("{checkpoint} out/c"), "c"),
+        (&*format!("{checkpoint} out/c --resume"), "c"),
+        ("learn --episodes sets/test.parquet -o out/m", "m"),
+        ("generate --horizon 5 --episodes 3 -o out/e.csv", "e.csv"),
+        ("generate --horizon 5 --split 3,2,2 -o out", "validation.parquet"),
+        (import, "test.parquet"),
+        (&*compare, "summary.json"),
+        (&*compare, "equal.policy"),
+        (&*compare, "steps.parquet"),
+        ("experiment tables.toml -o out", "policies.csv"),
+    ] {
+        let place = folder.join(name);
+        symlink("../old", &place).unwrap();
+        let link = format!("out/{name}: is a link, which the output would replace");
+        check(&bench, arguments, &link);
+        assert_eq!(std::fs::read_link(&place).unwrap().to_str(), Some("../old"));
+        std::fs::remove_file(&place).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(&place).status();
+        assert!(made.unwrap().success());
+        let run = bench.run(arguments, "");
+        assert_eq!(
+            run.stderr,
+            format!(
+                "error: out/{name}: is no regular file, and the output would replace it\n\
+                 hint: name a file on a disk, or a new one\n"
+            ),
+            "laau {arguments}"
+        );
+        assert_eq!(
+            (run.stdout.as_str(), run.status),
+            ("", Some(1)),
+            "laau {arguments}"
+        );
+        let left: Vec<_> = std::fs::read_dir(&folder).unwrap().map(Result::unwrap).collect();
+        assert!(
+            left.len() == 1 && left[0].file_type().unwrap().is_fifo(),
+            "{left:?}"
+        );
+        std::fs::remove_file(&place).unwrap();
+    }
+    assert_eq!(bench.read("old"), b"kept");
+}
+
+#[test]
 fn one_file_is_not_two_sets() {
     let bench = bench();
     std::fs::hard_link(

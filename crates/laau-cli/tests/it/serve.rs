@@ -156,6 +156,15 @@ fn what_cannot_be_served_is_told_with_a_hint() {
         );
     };
     fails("serve --store s.laau", "no API key");
+    fails("serve key --store s.laau --list", "s.laau: no such file");
+    fails(
+        "serve key --store s.laau --revoke 1f0c9a7be2d44c03",
+        "s.laau: no such file",
+    );
+    assert!(
+        !bench.path().join("s.laau").exists(),
+        "a mistyped path makes no store"
+    );
     key(&bench, "--scope admin");
     bench.write(
         "text",
@@ -299,6 +308,28 @@ fn the_demonstration_decides_and_settles_by_itself_and_leaves_nothing() {
     let (status, said) = service.end();
     assert_eq!(status, Some(0), "{said}");
     assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0);
+}
+
+#[test]
+fn a_demonstration_starts_beside_what_a_killed_one_of_the_same_process_number_left() {
+    let bench = Bench::new();
+    let mut shell = Command::new("sh");
+    // The number of the shell is that of the program that takes its place.
+    shell
+        .args([
+            "-c",
+            r#"mkdir "laau-demo-$$" && exec "$0" serve --demo --listen 127.0.0.1:0"#,
+            env!("CARGO_BIN_EXE_laau"),
+        ])
+        .current_dir(bench.path())
+        .env("TMPDIR", bench.path());
+    let service = Service::run(&mut shell);
+    let accounts = service.client(None).accounts().unwrap();
+    assert_eq!(accounts.len(), 1);
+    let left = bench.path().join(format!("laau-demo-{}", service.child.id()));
+    assert!(left.exists());
+    service.signal("-TERM");
+    assert_eq!(service.end().0, Some(0));
 }
 
 /// The README of laau-serve.

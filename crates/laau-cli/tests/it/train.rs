@@ -48,12 +48,12 @@ fn a_model_is_trained_logged_and_can_decide() {
         "{log}"
     );
     assert!(
-        rows[3].starts_with("2,0.01,") && rows[4].starts_with("3,0.005,"),
+        rows[3].starts_with("3,0.01,") && rows[4].starts_with("4,0.005,"),
         "{log}"
     );
     // The best epoch is the one whose weights are kept.
     let best = usize::try_from(told["best_epoch"].as_u64().unwrap()).unwrap();
-    let utility = rows[best + 1].split(',').nth(3).unwrap().parse::<f64>().unwrap();
+    let utility = rows[best].split(',').nth(3).unwrap().parse::<f64>().unwrap();
     assert_eq!(told["validation_utility"].as_f64().unwrap(), utility);
     assert!(!bench.path().join("model.safetensors.checkpoint").exists());
     let inspected = bench.stdout("inspect model.safetensors --format json", "");
@@ -88,6 +88,7 @@ fn the_same_seed_and_settings_give_the_same_bytes_and_every_key_has_an_effect() 
         "--optimiser sgd",
         "--gradient-clip 0.0001 --optimiser sgd",
         "--first-decay 0.5",
+        "--precision f32",
     ] {
         let bytes = model("c", rest);
         assert!(!seen.contains(&bytes), "{rest}");
@@ -190,6 +191,7 @@ fn an_interrupted_run_goes_on_to_the_same_bytes() {
         ("--seed 1", "seed"),
         ("--batch 5", "batch"),
         ("--gradient-clip 3", "gradient-clip"),
+        ("--precision f32", "precision"),
         ("--hidden 10", "network"),
         ("--features history", "features"),
         ("--train sets/test.parquet", "training"),
@@ -239,7 +241,7 @@ fn a_run_that_diverges_keeps_its_last_good_weights() {
     assert_eq!((run.status, run.stdout.as_str()), (Some(1), ""));
     assert!(
         run.stderr
-            .starts_with("error: training diverged in epoch 3, batch "),
+            .starts_with("error: training diverged in epoch 4, batch "),
         "{}",
         run.stderr
     );

@@ -255,42 +255,19 @@ fn from_hexadecimal(text: &str) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use laau_core::{Fit as _, Form, Player, rollout_all};
-    use laau_data::Split;
-    use laau_data::synthetic::GenerateOptions;
-    use laau_net::{Phase, Training};
+    use laau_core::{Form, Player, rollout_all};
 
     use super::*;
     use crate::registry::PolicyKind;
+    use crate::registry::sample::Sample;
 
     #[test]
     fn every_policy_comes_back_bit_for_bit() {
-        let problem = ProblemSpec::default();
-        let task = problem.task().unwrap();
-        let options = GenerateOptions {
-            horizon: 5,
-            ..GenerateOptions::default()
-        };
-        let split = Split {
-            train: 20,
-            validation: 6,
-            test: 4,
-        };
-        let sets = problem
-            .workload(None, None)
-            .unwrap()
-            .generate_split(split, &options)
-            .unwrap();
-        let training = Training {
-            phases: vec![Phase {
-                epochs: 2,
-                learning_rate: 0.01,
-            }],
-            ..Training::paper()
-        };
-        let fit = |kind: PolicyKind| kind.fit(&training).fit(&task, sets.to_fit(), 1, &mut ()).unwrap();
+        let sample = Sample::new().unwrap();
+        let fit = |kind: PolicyKind| sample.fit(kind).unwrap();
+        let Sample { problem, task, sets } = &sample;
         let guarded = Fitted::guarded(
-            &task,
+            task,
             &fit(PolicyKind::Laau),
             &fit(PolicyKind::Mw),
             0.95,
@@ -298,7 +275,7 @@ mod tests {
         );
         let all = PolicyKind::ALL.map(|kind| (kind.name(), fit(kind)));
         for (kind, fitted) in all.into_iter().chain([("guarded", guarded.unwrap())]) {
-            let stored = policy_to_bytes(kind, &fitted, &problem, &sets.train);
+            let stored = policy_to_bytes(kind, &fitted, problem, &sets.train);
             let Player::Online(policy) = &fitted.player else {
                 assert!(stored.is_err(), "{kind}");
                 continue;

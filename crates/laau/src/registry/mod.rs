@@ -7,6 +7,8 @@ mod files;
 mod models;
 mod policies;
 mod problems;
+#[cfg(any(test, feature = "conformance"))]
+pub mod sample;
 pub mod suggest;
 mod untuned;
 mod workloads;

@@ -90,38 +90,17 @@ fn is_model(bytes: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use laau_core::{Fit as _, Player, rollout_all};
-    use laau_data::Split;
-    use laau_data::synthetic::GenerateOptions;
-    use laau_net::{Phase, Training};
+    use laau_core::{Player, rollout_all};
 
     use super::*;
+    use crate::registry::sample::Sample;
     use crate::registry::{PolicyKind, policy_to_bytes};
 
     #[test]
     fn a_model_and_its_policy_file_are_deployed_alike() {
-        let problem = ProblemSpec::default();
-        let task = problem.task().unwrap();
-        let options = GenerateOptions {
-            horizon: 5,
-            ..GenerateOptions::default()
-        };
-        let split = Split {
-            train: 20,
-            validation: 6,
-            test: 4,
-        };
-        let workload = problem.workload(None, None).unwrap();
-        let sets = workload.generate_split(split, &options).unwrap();
-        let training = Training {
-            phases: vec![Phase {
-                epochs: 2,
-                learning_rate: 0.01,
-            }],
-            ..Training::paper()
-        };
-        let fit = PolicyKind::Laau.fit(&training);
-        let fitted = fit.fit(&task, sets.to_fit(), 1, &mut ()).unwrap();
+        let sample = Sample::new().unwrap();
+        let fitted = sample.fit(PolicyKind::Laau).unwrap();
+        let Sample { problem, task, sets } = sample;
         let model = fitted.document.clone().unwrap().bytes;
         let file = policy_to_bytes("laau", &fitted, &problem, &sets.train).unwrap();
         let Player::Online(policy) = &fitted.player else {

@@ -128,11 +128,12 @@ impl FromStr for PolicyKind {
     }
 }
 
-/// RL with the phases and batches of LAAU's training.
+/// RL with the phases, batches and validation of LAAU's training.
 fn rl(training: &Training) -> RlOptions {
     RlOptions {
         schedule: training.phases.clone(),
         batch: training.batch,
+        validate_every: training.validate_every,
         ..RlOptions::default()
     }
 }
@@ -140,6 +141,20 @@ fn rl(training: &Training) -> RlOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn end_to_end_learning_follows_the_training_of_laau() {
+        let training = Training {
+            batch: 7,
+            validate_every: 3,
+            ..Training::default()
+        };
+        let options = rl(&training);
+        assert_eq!(
+            (options.batch, options.validate_every, &options.schedule),
+            (7, 3, &training.phases)
+        );
+    }
 
     #[test]
     fn every_name_is_read_back() {

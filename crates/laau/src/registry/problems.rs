@@ -172,6 +172,19 @@ impl ProblemSpec {
         Self::NAMES[index]
     }
 
+    /// The numbers of actions and budgets, by the parameters alone: nothing of that size is made.
+    #[must_use]
+    pub fn size(&self) -> (usize, usize) {
+        match self {
+            Self::WeightedFairness(_) | Self::Trading(_) => (1, 1),
+            Self::LogUtility(spec) => (spec.actions(), spec.usage.as_ref().map_or(1, Vec::len)),
+            Self::VmAllocation(spec) => (spec.actions, spec.actions),
+            Self::Wireless(spec) => (spec.actions, 2),
+            Self::Power(spec) => (spec.energy.len(), 2),
+            Self::LlmTokens(spec) => (spec.actions, 2),
+        }
+    }
+
     /// The problem with the best solver for it, and a projector if it has several actions.
     ///
     /// # Errors
@@ -245,9 +258,13 @@ fn check_actions(problem: &str, actions: usize) -> Result<usize, Error> {
 }
 
 impl LogUtilitySpec {
-    pub(super) fn problem(&self) -> Result<LogUtility, Error> {
+    fn actions(&self) -> usize {
         let columns = self.usage.as_ref().and_then(|usage| usage.first()).map(Vec::len);
-        let actions = self.actions.or(columns).unwrap_or(2);
+        self.actions.or(columns).unwrap_or(2)
+    }
+
+    pub(super) fn problem(&self) -> Result<LogUtility, Error> {
+        let actions = self.actions();
         let usage = match &self.usage {
             Some(usage) => usage.clone(),
             None => vec![vec![1.0; check_actions("log-utility", actions)?]],
@@ -306,6 +323,23 @@ mod tests {
             );
             assert_eq!(task.problem.lower(), problem.lower(), "{}", problem.name());
             assert_eq!(task.problem.upper(), problem.upper(), "{}", problem.name());
+        }
+    }
+
+    #[test]
+    fn the_size_by_the_parameters_is_that_of_the_problem() {
+        let more = [
+            r#"{"name": "log-utility", "actions": 5}"#,
+            r#"{"name": "log-utility", "usage": [[1, 2, 3], [3, 2, 1]]}"#,
+            r#"{"name": "vm-allocation", "actions": 7}"#,
+            r#"{"name": "wireless", "actions": 5}"#,
+            r#"{"name": "power", "energy": [1, 2, 3]}"#,
+            r#"{"name": "llm-tokens", "actions": 6}"#,
+        ];
+        let more = more.map(|text| serde_json::from_str(text).unwrap());
+        for spec in ProblemSpec::NAMES.map(named).into_iter().chain(more) {
+            let dimensions = spec.task().unwrap().problem.dimensions();
+            assert_eq!(spec.size(), (dimensions.actions, dimensions.budgets), "{spec:?}");
         }
     }
 
