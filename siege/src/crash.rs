@@ -88,7 +88,7 @@ pub(crate) async fn run(arguments: &CrashArgs, laau: &Path) -> anyhow::Result<()
         done: Done::default(),
     };
     for number in 1..=arguments.kills {
-        siege.strike().await?;
+        siege.strike(number).await?;
         if number % 10 == 0 || number == arguments.kills {
             let answers = world.with_history(|history| history.answers.len());
             say(&format!(
@@ -105,6 +105,7 @@ pub(crate) async fn run(arguments: &CrashArgs, laau: &Path) -> anyhow::Result<()
         node.check_panics()?;
     }
     say(&format!("  {}", siege.done));
+    siege.expect_every_kind(arguments.kills)?;
     judge(&world)
 }
 
@@ -200,6 +201,39 @@ impl std::fmt::Display for Done {
     }
 }
 
+/// One thing that is done to the service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Strike {
+    /// SIGKILL.
+    Kill,
+    /// SIGKILL, and once more while it starts.
+    KillTwice,
+    /// SIGSTOP until another node has taken over, then SIGCONT.
+    Stop,
+    /// The database ends without a shutdown, and starts again.
+    RestartDatabase,
+}
+
+impl Strike {
+    /// The strike of a number, from 1. The first are one of each kind, so that a short run has them all; the others are drawn.
+    fn choose(number: usize, has_cluster: bool, random: &mut ChaCha8Rng) -> Self {
+        let first: &[Self] = if has_cluster {
+            &[Self::Kill, Self::Stop, Self::RestartDatabase, Self::KillTwice]
+        } else {
+            &[Self::Kill, Self::KillTwice]
+        };
+        if let Some(strike) = number.checked_sub(1).and_then(|place| first.get(place)) {
+            return *strike;
+        }
+        match random.random_range(0..10) {
+            0..3 if has_cluster => Self::Stop,
+            3..5 if has_cluster => Self::RestartDatabase,
+            5..7 => Self::KillTwice,
+            _ => Self::Kill,
+        }
+    }
+}
+
 struct Siege {
     world: Arc<World>,
     nodes: Vec<Node>,
@@ -210,14 +244,13 @@ struct Siege {
 
 impl Siege {
     /// One fault at a random moment, and the recovery from it.
-    async fn strike(&mut self) -> anyhow::Result<()> {
+    async fn strike(&mut self, number: usize) -> anyhow::Result<()> {
         let millis = self.random.random_range(20..700);
         sleep(Duration::from_millis(millis)).await;
         let place = self.random.random_range(0..self.nodes.len());
-        match self.random.random_range(0..10) {
-            0..3 if self.cluster.is_some() => self.stop_until_taken_over(place).await,
-            3..5 if self.cluster.is_some() => self.restart_database().await,
-            5..7 => {
+        match Strike::choose(number, self.cluster.is_some(), &mut self.random) {
+            Strike::Kill => self.kill(place).await,
+            Strike::KillTwice => {
                 // It is killed once more while it starts.
                 self.nodes[place].kill()?;
                 self.nodes[place].start()?;
@@ -226,8 +259,22 @@ impl Siege {
                 self.done.killed_while_starting += 1;
                 self.kill(place).await
             }
-            _ => self.kill(place).await,
+            Strike::Stop => self.stop_until_taken_over(place).await,
+            Strike::RestartDatabase => self.restart_database().await,
         }
+    }
+
+    /// Refuses a run that lacks a kind of fault: it would be taken for one that survived it.
+    fn expect_every_kind(&self, kills: usize) -> anyhow::Result<()> {
+        let Done {
+            killed,
+            taken_over,
+            database,
+            ..
+        } = self.done;
+        let is_whole = self.cluster.is_none() || kills < 3 || (killed > 0 && taken_over > 0 && database > 0);
+        ensure!(is_whole, "expected faults of every kind, found {}", self.done);
+        Ok(())
     }
 
     async fn kill(&mut self, place: usize) -> anyhow::Result<()> {
@@ -252,11 +299,15 @@ impl Siege {
     async fn stop_until_taken_over(&mut self, place: usize) -> anyhow::Result<()> {
         let world = Arc::clone(&self.world);
         let _not_calm = world.calm.write().await;
-        let (mut place, mut owned) = (place, self.owned(place).await);
-        if owned.is_empty() {
+        let (mut place, began) = (place, Instant::now());
+        let owned = loop {
+            let owned = self.owned(place).await;
+            if !owned.is_empty() {
+                break owned;
+            }
+            ensure!(began.elapsed() < PATIENCE, "no node answers for any account");
             place = 1 - place;
-            owned = self.owned(place).await;
-        }
+        };
         self.nodes[place].signal(Signal::STOP)?;
         let other = 1 - place;
         let began = Instant::now();
@@ -277,7 +328,7 @@ impl Siege {
         self.nodes[place].signal(Signal::CONT)?;
         // What waited in its sockets is now refused by the epoch; this is the moment the siege is about.
         sleep(Duration::from_millis(1500)).await;
-        self.done.taken_over += usize::from(!owned.is_empty());
+        self.done.taken_over += 1;
         Ok(())
     }
 
@@ -324,4 +375,26 @@ pub(crate) fn binary(path: Option<&PathBuf>) -> anyhow::Result<PathBuf> {
     let path = path.context("expected --laau and the path of the binary; cargo xtask serve gives it")?;
     ensure!(path.exists(), "no binary {}", path.display());
     Ok(path.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_strikes_are_one_of_each_kind_whatever_the_seed() {
+        use Strike::{Kill, KillTwice, RestartDatabase, Stop};
+        for seed in 0..20 {
+            let mut random = ChaCha8Rng::seed_from_u64(seed);
+            let mut first =
+                |has_cluster| [1, 2, 3, 4].map(|number| Strike::choose(number, has_cluster, &mut random));
+            assert_eq!(first(true), [Kill, Stop, RestartDatabase, KillTwice]);
+            let alone = first(false);
+            assert_eq!(alone[..2], [Kill, KillTwice]);
+            assert!(
+                alone.iter().all(|strike| [Kill, KillTwice].contains(strike)),
+                "{alone:?}"
+            );
+        }
+    }
 }

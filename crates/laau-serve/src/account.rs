@@ -162,7 +162,7 @@ pub struct PeriodView {
     pub granted: usize,
     /// The prices behind the last decision.
     pub multiplier: Option<Vec<f64>>,
-    /// What the guard has kept of its promise.
+    /// What the guard has kept of its promise; none before its first decision.
     #[schema(value_type = Option<Object>)]
     pub certificate: Option<Certificate>,
 }
@@ -177,6 +177,6 @@ pub struct AccountView {
     /// How many numbers a context has; not known here of an account that cannot be loaded, or that another node owns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<usize>,
-    /// The open period.
+    /// The open period; not told in a list of an account that cannot be loaded, or that this node does not own.
     pub period: Option<PeriodView>,
 }

@@ -1,4 +1,4 @@
-//! `laau serve --demo`: two accounts that live, so that there is something to look at.
+//! `laau serve --demo`: an account that lives, so that there is something to look at.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

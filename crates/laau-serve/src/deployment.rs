@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use laau::core::{Guarded, Policy, Task, TrainedOn};
+use laau::baselines::Stored;
+use laau::core::{Guarded, GuardedDocument, Policy, Task, TrainedOn};
 use laau::registry::{self, PolicyKind, ProblemSpec, deployed_from_bytes};
 
 use crate::account::{AccountSpec, PolicySource};
@@ -18,7 +19,11 @@ pub(crate) type Files = BTreeMap<String, Vec<u8>>;
 /// A policy, as far as it is known before a period begins.
 enum Source {
     /// From a file: the same for every period.
-    Ready(Arc<dyn Policy>),
+    Ready {
+        policy: Arc<dyn Policy>,
+        /// Whether each of its decisions looks at all steps so far.
+        pursues: bool,
+    },
     /// By name: its parameters may follow from the budgets of a period.
     Named(PolicyKind, Vec<(String, Vec<f64>)>),
 }
@@ -42,7 +47,9 @@ impl Deployment {
                 check_horizon(file, deployed.horizons.as_ref(), horizon)?;
                 spec.problem = Some(deployed.problem);
                 trained_on = deployed.trained_on;
-                (Source::Ready(deployed.policy), deployed.task)
+                let pursues = pursues(deployed.document.kind, &deployed.document.bytes);
+                let policy = deployed.policy;
+                (Source::Ready { policy, pursues }, deployed.task)
             }
             named @ PolicySource::Named { .. } => {
                 let task = spec.problem.get_or_insert_default().task()?;
@@ -60,7 +67,10 @@ impl Deployment {
                         let problem: Option<&ProblemSpec> = spec.problem.as_ref();
                         let deployed = deployed_from_bytes(bytes(files, file)?, problem)?;
                         check_horizon(file, deployed.horizons.as_ref(), horizon)?;
-                        Source::Ready(deployed.policy)
+                        Source::Ready {
+                            pursues: pursues(deployed.document.kind, &deployed.document.bytes),
+                            policy: deployed.policy,
+                        }
                     }
                     named @ PolicySource::Named { .. } => Source::named(named)?,
                 };
@@ -75,10 +85,26 @@ impl Deployment {
         })
     }
 
+    /// The steps that a decision looks at: this one, or all that have passed for a policy that finds their optimum anew each time.
+    pub(crate) fn steps_seen(&self, problem: &ProblemSpec, horizon: usize) -> usize {
+        let sources = std::iter::once(&self.policy).chain(self.guard.as_ref().map(|(source, _)| source));
+        let pursues = |source: &Source| match source {
+            Source::Ready { pursues, .. } => *pursues,
+            Source::Named(kind, _) => *kind == PolicyKind::CrPursuit,
+        };
+        // Weighted fairness has an optimum that is kept up to date step by step.
+        let is_kept = matches!(problem, ProblemSpec::WeightedFairness(_));
+        if !is_kept && sources.into_iter().any(pursues) {
+            horizon
+        } else {
+            1
+        }
+    }
+
     /// The policy of a period, behind its guard if there is one.
     pub(crate) fn policy(&self, horizon: usize, budgets: &[f64]) -> Result<Arc<dyn Policy>, Error> {
         let ready = |source: &Source| match source {
-            Source::Ready(policy) => Ok(Arc::clone(policy)),
+            Source::Ready { policy, .. } => Ok(Arc::clone(policy)),
             Source::Named(kind, parameters) => {
                 registry::untuned(*kind, parameters, &self.task, horizon, budgets)
                     .map(|untuned| Arc::from(untuned.policy))
@@ -96,7 +122,8 @@ impl Deployment {
 
     #[cfg(test)]
     pub(crate) fn replace_policy(&mut self, policy: Arc<dyn Policy>) {
-        self.policy = Source::Ready(policy);
+        let pursues = false;
+        self.policy = Source::Ready { policy, pursues };
     }
 
     /// What is odd about a context, in words.
@@ -116,6 +143,19 @@ impl Source {
             }
             PolicySource::File { file } => Err(unknown_file(file)),
         }
+    }
+}
+
+/// Whether a stored policy, or one of the two behind a guard, finds the optimum of all steps so far in each decision.
+fn pursues(kind: &str, bytes: &[u8]) -> bool {
+    match kind {
+        Stored::KIND => matches!(serde_json::from_slice(bytes), Ok(Stored::CrPursuit { .. })),
+        GuardedDocument::KIND => GuardedDocument::from_bytes(bytes).is_ok_and(|guarded| {
+            [guarded.advice, guarded.incumbent]
+                .iter()
+                .any(|(kind, bytes)| pursues(kind, bytes))
+        }),
+        _ => false,
     }
 }
 

@@ -51,6 +51,24 @@ pub enum Error {
     /// No period has begun.
     #[error("no period is open: begin one first")]
     NoPeriod,
+    /// An account that would keep the others of its node waiting.
+    #[error(
+        "expected an account of at most {most} actions times budgets, found {actions} actions and {budgets} budgets{}",
+        match steps {
+            1 => String::new(),
+            steps => format!("; policy `cr-pursuit` looks at all {steps} steps of a period in each decision, so that they are multiplied in"),
+        }
+    )]
+    TooLarge {
+        /// The number of actions.
+        actions: usize,
+        /// The number of budgets.
+        budgets: usize,
+        /// The steps that a decision looks at.
+        steps: usize,
+        /// The largest product.
+        most: usize,
+    },
     /// The key was used for another request.
     #[error("the idempotency key was used before, for another request")]
     KeyReused,
@@ -93,6 +111,8 @@ pub enum Error {
         account: String,
         /// What is wrong.
         reason: String,
+        /// How long it is left alone before it is rebuilt once more.
+        rest: Duration,
     },
     /// The store could not be read or written; the request may have been carried out, and its key tells.
     #[error("the store is not available: {0}")]
@@ -117,7 +137,7 @@ impl Error {
             | Self::Conflict { .. }
             | Self::Core(Core::HoldClosed { .. } | Core::EpisodeOver { .. } | Core::Overspend { .. }) => 409,
             Self::AccountClosed { .. } => 410,
-            Self::KeyReused | Self::Core(_) | Self::Registry(_) => 422,
+            Self::TooLarge { .. } | Self::KeyReused | Self::Core(_) | Self::Registry(_) => 422,
             Self::Elsewhere { .. } => 307,
             Self::Overloaded | Self::ShuttingDown | Self::Unplayable { .. } | Self::Store(_) => 503,
         }
@@ -136,6 +156,7 @@ impl Error {
             Self::AccountClosed { .. } => "account-closed",
             Self::UnknownDecision { .. } => "unknown-decision",
             Self::NoPeriod => "no-period",
+            Self::TooLarge { .. } => "account-too-large",
             Self::KeyReused => "key-reused",
             Self::Exhausted { .. } => "exhausted",
             Self::Conflict { .. } => "conflict",
@@ -152,6 +173,9 @@ impl Error {
     /// When to try again, for what passes by itself.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
-        (self.status() == 503).then_some(Duration::from_secs(1))
+        match self {
+            Self::Unplayable { rest, .. } => Some(*rest),
+            _ => (self.status() == 503).then_some(Duration::from_secs(1)),
+        }
     }
 }

@@ -2,9 +2,10 @@
 
 use std::io::{self, Write};
 use std::str::FromStr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
@@ -15,6 +16,12 @@ const WAITING: usize = 8192;
 
 /// Bytes that are written at once.
 const CHUNK: usize = 1 << 16;
+
+/// How long the end of a service waits for whoever reads its log.
+const AT_THE_END: Duration = Duration::from_secs(1);
+
+/// The way to the thread that writes the log of the process.
+static WRITER: OnceLock<SyncSender<Told>> = OnceLock::new();
 
 /// Crates whose detailed logs print what they are sent, keys included.
 const TALKATIVE: [&str; 8] = [
@@ -73,10 +80,32 @@ pub fn to_standard_error(format: LogFormat) {
     };
 }
 
+/// Waits until the lines so far are written, but not for ever: a process that ends takes those with it that still wait.
+pub(crate) fn flush() {
+    if let Some(writer) = WRITER.get() {
+        flushed(writer);
+    }
+}
+
+fn flushed(writer: &SyncSender<Told>) {
+    let (written, wait) = channel();
+    // Where so many lines wait that there is no place, nobody reads them.
+    if writer.try_send(Told::Flush(written)).is_ok() {
+        let _ = wait.recv_timeout(AT_THE_END);
+    }
+}
+
+/// What the thread that writes is told.
+enum Told {
+    Line(Vec<u8>),
+    /// Somebody wants to know when everything before is written.
+    Flush(Sender<()>),
+}
+
 /// Where a thread leaves its lines.
 #[derive(Clone)]
 struct Lines {
-    lines: SyncSender<Vec<u8>>,
+    lines: SyncSender<Told>,
     lost: Arc<AtomicU64>,
 }
 
@@ -85,6 +114,8 @@ impl Lines {
         let (lines, waiting) = sync_channel(WAITING);
         let lost = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&lost);
+        // A second log is none of the process's.
+        let _ = WRITER.set(SyncSender::clone(&lines));
         // Without the thread every line is lost, which is what happens to a log that nobody can write.
         let _ = std::thread::Builder::new()
             .name("log".to_owned())
@@ -94,15 +125,21 @@ impl Lines {
 }
 
 /// Writes lines as they come, those that wait together at once.
-fn write(waiting: &Receiver<Vec<u8>>, lost: &AtomicU64, output: &mut impl Write) {
+fn write(waiting: &Receiver<Told>, lost: &AtomicU64, output: &mut impl Write) {
     let mut chunk = Vec::new();
-    while let Ok(line) = waiting.recv() {
-        chunk.extend_from_slice(&line);
-        while chunk.len() < CHUNK {
-            match waiting.try_recv() {
-                Ok(line) => chunk.extend_from_slice(&line),
-                Err(_) => break,
+    let mut flushing = Vec::new();
+    while let Ok(first) = waiting.recv() {
+        let mut next = Some(first);
+        while let Some(told) = next {
+            match told {
+                Told::Line(line) => chunk.extend_from_slice(&line),
+                Told::Flush(written) => flushing.push(written),
             }
+            next = if chunk.len() < CHUNK {
+                waiting.try_recv().ok()
+            } else {
+                None
+            };
         }
         let missing = lost.swap(0, Ordering::Relaxed);
         if missing > 0 {
@@ -114,6 +151,10 @@ fn write(waiting: &Receiver<Vec<u8>>, lost: &AtomicU64, output: &mut impl Write)
         // Nobody is left to be told that nobody is left to be told.
         let _ = output.write_all(&chunk);
         chunk.clear();
+        for written in flushing.drain(..) {
+            // Whoever waited may have lost patience.
+            let _ = written.send(());
+        }
     }
 }
 
@@ -148,7 +189,7 @@ impl Write for Line<'_> {
 impl Drop for Line<'_> {
     fn drop(&mut self) {
         let line = std::mem::take(&mut self.bytes);
-        if self.lines.lines.try_send(line).is_err() {
+        if self.lines.lines.try_send(Told::Line(line)).is_err() {
             self.lines.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -157,6 +198,30 @@ impl Drop for Line<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_told_before_a_flush_is_written_after_it() {
+        let (sender, waiting) = sync_channel(20);
+        let (written, wait) = channel();
+        for number in 0..10 {
+            sender
+                .send(Told::Line(format!("line {number}\n").into_bytes()))
+                .unwrap();
+        }
+        sender.send(Told::Flush(written)).unwrap();
+        drop(sender);
+        let mut log = Vec::new();
+        write(&waiting, &AtomicU64::new(0), &mut log);
+        assert_eq!(wait.recv(), Ok(()));
+        assert_eq!(String::from_utf8(log).unwrap().lines().last(), Some("line 9"));
+    }
+
+    #[test]
+    fn a_log_that_nobody_reads_does_not_keep_the_end_waiting_for_a_place() {
+        let (sender, _waiting) = sync_channel(1);
+        sender.send(Told::Line(Vec::new())).unwrap();
+        flushed(&sender);
+    }
 
     #[test]
     fn lines_that_nobody_takes_are_counted_and_hold_nobody_up() {

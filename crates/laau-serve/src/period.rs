@@ -1,5 +1,7 @@
 //! A period of an account: an episode whose decisions are held, rebuilt by its log.
 
+use std::collections::HashSet;
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 
 use laau::core::{Agent, EpisodeRun, HoldId, Policy, Problem, SmoothProblem};
@@ -77,6 +79,9 @@ pub(crate) struct Period {
     granted: usize,
     /// The number of entries in its log.
     pub(crate) entries: u64,
+    /// Fingerprints of the idempotency keys in its log: a key that has none is new, and the store need not be asked.
+    keys: HashSet<u64>,
+    fingerprints: RandomState,
     episode: Episode,
 }
 
@@ -101,8 +106,20 @@ impl Period {
             opening,
             granted: 0,
             entries: 0,
+            keys: HashSet::new(),
+            fingerprints: RandomState::new(),
             episode,
         })
+    }
+
+    /// Notes the idempotency key of an entry.
+    pub(crate) fn note_key(&mut self, key: &str) {
+        self.keys.insert(self.fingerprints.hash_one(key));
+    }
+
+    /// Whether an idempotency key may be in its log; if not, it surely is not.
+    pub(crate) fn may_have_key(&self, key: &str) -> bool {
+        self.keys.contains(&self.fingerprints.hash_one(key))
     }
 
     /// When it ends, if the clock says so.
@@ -268,7 +285,11 @@ impl Period {
                 horizon: run.horizon(),
                 granted: self.granted,
                 multiplier: multiplier.map(<[f64]>::to_vec),
-                certificate: playing.agent.certificate(),
+                // Its margin is the least over the steps so far: over none it is infinite, which JSON cannot say.
+                certificate: playing
+                    .agent
+                    .certificate()
+                    .filter(|certificate| certificate.margin.is_finite()),
             }
         })
     }

@@ -182,6 +182,13 @@ impl Serving {
             place: place.clone(),
             source,
         };
+        // A file that nobody made has no key: it is not left behind by a start that is refused.
+        if http.access == Access::Keys
+            && let StorePlace::File(path) = &place
+            && std::fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+        {
+            return Err(StartError::NoKeys { place });
+        }
         let mut store = place.open(&own, lease).map_err(told)?;
         if http.access == Access::Keys && store.keys().map_err(told)?.is_empty() {
             return Err(StartError::NoKeys { place });
@@ -282,7 +289,9 @@ impl Serving {
         });
         drop(authority);
         runtime.shutdown_background();
-        running.stop()
+        let stopped = running.stop();
+        crate::logs::flush();
+        stopped
     }
 }
 

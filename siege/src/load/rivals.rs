@@ -14,7 +14,12 @@ use super::drive::{Measured, Worker, drive};
 use super::{ACCOUNTS, CLIENTS, Times};
 use crate::cluster::{Cluster, run};
 
-/// The two statements of most services, in one transaction.
+/// What remains is lowered if it covers the amount, and nothing is kept of who spent it.
+const UPDATE: &str = "\
+UPDATE budget SET remaining = remaining - 0.5 WHERE id = :id AND remaining >= 0.5;
+";
+
+/// The same and a log line: the two statements of most services, in one transaction.
 const TWO_STATEMENTS: &str = "\
 BEGIN;
 UPDATE budget SET remaining = remaining - 0.5 WHERE id = :id AND remaining >= 0.5;
@@ -22,14 +27,14 @@ INSERT INTO spend (budget, amount) VALUES (:id, 0.5);
 END;
 ";
 
-/// The same in one statement: one round trip, and the row is locked for as short as can be.
+/// Both in one statement: one round trip, and the row is locked for as short as can be.
 const ONE_STATEMENT: &str = "\
 WITH spent AS (UPDATE budget SET remaining = remaining - 0.5 WHERE id = :id AND remaining >= 0.5 RETURNING id)
 INSERT INTO spend (budget, amount) SELECT id, 0.5 FROM spent;
 ";
 
-/// Rows of pgbench: two statements and one, each on the hot row and on all.
-pub(super) fn pgbench(cluster: &Cluster, times: &Times) -> anyhow::Result<[(Measured, Measured); 2]> {
+/// Rows of pgbench: the bare update, then with a log line as two statements and as one; each on the hot row and on all.
+pub(super) fn pgbench(cluster: &Cluster, times: &Times) -> anyhow::Result<[(Measured, Measured); 3]> {
     cluster.sql(&format!(
         "CREATE TABLE budget (id int PRIMARY KEY, remaining double precision NOT NULL);
          CREATE TABLE spend (id bigserial PRIMARY KEY, budget int NOT NULL, amount double precision NOT NULL,
@@ -42,6 +47,7 @@ pub(super) fn pgbench(cluster: &Cluster, times: &Times) -> anyhow::Result<[(Meas
     }
     let one = |rows: u64, script: &str| one_pgbench(cluster, folder.path(), rows, script, times);
     Ok([
+        (one(1, UPDATE)?, one(ACCOUNTS, UPDATE)?),
         (one(1, TWO_STATEMENTS)?, one(ACCOUNTS, TWO_STATEMENTS)?),
         (one(1, ONE_STATEMENT)?, one(ACCOUNTS, ONE_STATEMENT)?),
     ])

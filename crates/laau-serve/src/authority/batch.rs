@@ -1,11 +1,12 @@
 //! What arrives together: it is written at once, and answered afterwards.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::{Answer, Notice, Reply};
 use crate::account::PeriodView;
-use crate::entry::{Entry, KeyedRequest};
+use crate::entry::{Entry, Event, KeyedRequest};
 use crate::error::Error;
 use crate::store::{Batch, StoreError, Write};
 
@@ -19,6 +20,8 @@ pub(super) struct Staged {
     keys: HashMap<(String, String), KeyedRequest>,
     /// Keys that the store was asked for before the batch: what it has under them.
     stored: HashMap<(String, String), Option<KeyedRequest>>,
+    /// How many periods of an account begin in the batch under way.
+    begun: HashMap<String, u64>,
     pub(super) notices: Vec<Arc<Notice>>,
     /// Accounts to be rebuilt afterwards, because memory is not what their logs say.
     pub(super) faulty: Vec<String>,
@@ -33,6 +36,7 @@ impl Staged {
             batch: Batch::default(),
             keys: HashMap::new(),
             stored: HashMap::new(),
+            begun: HashMap::new(),
             notices: Vec::new(),
             faulty: Vec::new(),
             heard,
@@ -56,6 +60,9 @@ impl Staged {
         entry: Entry,
         view: impl FnOnce() -> PeriodView,
     ) {
+        if let Event::Opened { .. } = entry.event {
+            *self.begun.entry(account.to_owned()).or_default() += 1;
+        }
         if let Some(request) = &entry.request {
             let key = (account.to_owned(), request.key.clone());
             self.keys.insert(key, request.clone());
@@ -84,6 +91,14 @@ impl Staged {
             return None;
         }
         self.keys.get(&(account.to_owned(), key.to_owned()))
+    }
+
+    /// The periods in which the store may have a key, of an account whose open period is given: what begins and what is forgotten
+    /// in the batch under way has not been written, so that all of a batch is looked up alike.
+    pub(super) fn periods(&self, account: &str, open: u64) -> RangeInclusive<u64> {
+        let begun = self.begun.get(account).copied().unwrap_or(0);
+        let open = open.saturating_sub(begun);
+        open.saturating_sub(1)..=open
     }
 
     /// Remembers what the store has under a key.

@@ -1,6 +1,7 @@
 //! An account in memory: what a request changes, as entries of its log.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -58,6 +59,12 @@ impl Live {
         &self.record.spec.name
     }
 
+    /// Whether an idempotency key may be in the logs of the open period and the one before; if not, it surely is not.
+    pub(super) fn may_have_key(&self, key: &str) -> bool {
+        let mut periods = self.open.iter().chain(&self.previous);
+        periods.any(|period| period.may_have_key(key))
+    }
+
     /// The account as it is shown.
     pub(super) fn view(&self) -> AccountView {
         AccountView {
@@ -86,9 +93,17 @@ impl Live {
         if self.faulty {
             return Err(self.rebuilding("it is being rebuilt"));
         }
-        // A policy that panics must not take the other accounts with it. Whatever is staged by then is whole.
-        let done = catch_unwind(AssertUnwindSafe(|| self.carry_out(request, now, staged)));
-        done.unwrap_or_else(|_| {
+        self.guarded(|live| live.carry_out(request, now, staged))
+    }
+
+    /// What happens while nobody asks: begins the next period if it is time.
+    pub(super) fn tick(&mut self, now: u64, staged: &mut Staged) -> Result<(), Error> {
+        self.guarded(|live| live.follow_clock(now, staged))
+    }
+
+    /// A policy that panics must not take the other accounts with it. Whatever is staged by then is whole.
+    fn guarded<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
+        catch_unwind(AssertUnwindSafe(|| work(self))).unwrap_or_else(|_| {
             self.faulty = true;
             Err(self.rebuilding("its policy panicked, and it is being rebuilt"))
         })
@@ -98,6 +113,8 @@ impl Live {
         Error::Unplayable {
             account: self.name().to_owned(),
             reason: reason.to_owned(),
+            // After the batch, by the next request.
+            rest: Duration::from_secs(1),
         }
     }
 
@@ -187,7 +204,7 @@ impl Live {
     }
 
     /// Begins the next period if the clock has passed the end of the open one.
-    pub(super) fn follow_clock(&mut self, now: u64, staged: &mut Staged) -> Result<(), Error> {
+    fn follow_clock(&mut self, now: u64, staged: &mut Staged) -> Result<(), Error> {
         let ended = |period: &Period| period.until().is_some_and(|until| now >= until);
         if !self.record.closed && !self.faulty && self.open.as_ref().is_some_and(ended) {
             self.begin(now, None, staged)?;
@@ -331,6 +348,9 @@ fn append(
         request,
     };
     period.entries += 1;
+    if let Some(request) = &entry.request {
+        period.note_key(&request.key);
+    }
     staged.append(&record.spec.name, epoch, entry, || -> PeriodView {
         period.view()
     });
@@ -386,12 +406,28 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_policy_that_panics_makes_its_account_faulty_and_writes_nothing() {
-        let json = r#"{"name":"shop","policy":{"name":"equal"},"budgets":[10],"horizon":3}"#;
+    /// Begins one period, then panics.
+    struct OnePeriod(std::sync::atomic::AtomicBool);
+
+    impl Policy for OnePeriod {
+        fn name(&self) -> &'static str {
+            "one-period"
+        }
+
+        fn begin(&self) -> Box<dyn Agent + '_> {
+            let begun = self.0.swap(true, std::sync::atomic::Ordering::Relaxed);
+            assert!(!begun, "planted");
+            Box::new(Panicking)
+        }
+    }
+
+    /// An account with a policy, whose periods last ten seconds, and what making it wrote.
+    fn with_policy(policy: impl Policy + 'static) -> (Live, Staged) {
+        let json =
+            r#"{"name":"shop","policy":{"name":"equal"},"budgets":[10],"horizon":3,"period":{"seconds":10}}"#;
         let mut spec = serde_json::from_str(json).unwrap();
         let mut deployment = Deployment::new(&mut spec, &std::collections::BTreeMap::new()).unwrap();
-        deployment.replace_policy(Arc::new(Panicking));
+        deployment.replace_policy(Arc::new(policy));
         let record = AccountRecord {
             spec,
             files: std::collections::BTreeMap::new(),
@@ -400,7 +436,24 @@ mod tests {
             created: 0,
         };
         let mut staged = Staged::new(true);
-        let mut live = Live::create(record, 1, deployment, 0, &mut staged).unwrap();
+        let live = Live::create(record, 1, deployment, 0, &mut staged).unwrap();
+        (live, staged)
+    }
+
+    #[test]
+    fn a_policy_that_panics_when_the_clock_begins_a_period_makes_its_account_faulty() {
+        let (mut live, mut staged) = with_policy(OnePeriod(false.into()));
+        let written = staged.batch.clone();
+        assert!(live.tick(9_999, &mut staged).is_ok());
+        assert!(!live.faulty);
+        assert_eq!(live.tick(10_000, &mut staged).unwrap_err().status(), 503);
+        assert!(live.faulty);
+        assert_eq!(staged.batch, written);
+    }
+
+    #[test]
+    fn a_policy_that_panics_makes_its_account_faulty_and_writes_nothing() {
+        let (mut live, mut staged) = with_policy(Panicking);
         let mut decide = |key: &str, staged: &mut Staged| {
             let request = Request {
                 key: key.to_owned(),

@@ -3,6 +3,7 @@
 use laau::registry::digest;
 
 use super::live::Live;
+use super::worker::REST;
 use crate::deployment::{Deployment, Files};
 use crate::entry::{Entry, Event};
 use crate::error::Error;
@@ -74,7 +75,10 @@ fn replay(
         let entries = store.entries(account, number, from, PAGE)?;
         let full = entries.len() == PAGE;
         for Entry {
-            number: entry, event, ..
+            number: entry,
+            event,
+            request,
+            ..
         } in entries
         {
             let told = |reason: &str| {
@@ -114,6 +118,9 @@ fn replay(
                 }
                 (None, _) => return Err(told("the period has not begun")),
             }
+            if let (Some(period), Some(request)) = (&mut period, request) {
+                period.note_key(&request.key);
+            }
             from += 1;
         }
         if !full {
@@ -127,5 +134,6 @@ fn unplayable(account: &str, reason: impl std::fmt::Display) -> Error {
     Error::Unplayable {
         account: account.to_owned(),
         reason: reason.to_string(),
+        rest: REST,
     }
 }

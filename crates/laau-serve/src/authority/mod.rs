@@ -99,8 +99,11 @@ pub(crate) enum Command {
         account: String,
         reply: Reply<AccountView>,
     },
-    /// Every account.
-    Accounts { reply: Reply<Vec<AccountView>> },
+    /// Every account, or the one of a name if it exists.
+    Accounts {
+        only: Option<String>,
+        reply: Reply<Vec<AccountView>>,
+    },
     /// One account.
     Account {
         account: String,
@@ -264,15 +267,25 @@ impl Authority {
         self.ask(|reply| Command::Close { account, reply }).await
     }
 
-    /// Every account.
+    /// Every account. An account that this node does not own is not claimed, and shown without its period.
     ///
     /// # Errors
     /// See [`Error`].
     pub async fn accounts(&self) -> Result<Vec<AccountView>, Error> {
-        self.ask(|reply| Command::Accounts { reply }).await
+        self.ask(|reply| Command::Accounts { only: None, reply }).await
     }
 
-    /// One account.
+    /// An account as [`Authority::accounts`] shows it, if it exists.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn listed(&self, account: &str) -> Result<Option<AccountView>, Error> {
+        let only = Some(account.to_owned());
+        let views = self.ask(|reply| Command::Accounts { only, reply }).await?;
+        Ok(views.into_iter().next())
+    }
+
+    /// One account, which this node claims if nobody has it.
     ///
     /// # Errors
     /// See [`Error`].

@@ -14,8 +14,10 @@ use crate::metrics::Metrics;
 /// | `policies` | none | the folder of policy files and models that settings may name |
 /// | `queue` | 8,192 | requests that may wait; more are refused |
 /// | `batch` | 4,096 | requests that share one commit, at most |
+/// | `gather` | 100 µs | how long a commit waits for as many requests as the last one had; a lone client never waits |
 /// | `tick` | 250 ms | how often leases are renewed, and periods begun by the clock |
 /// | `most_accounts` | 10,000 | accounts that may be made |
+/// | `largest` | 4,096 | actions times budgets of an account that is made, at most: while one decides, all others wait |
 /// | `metrics` | none | where commits are measured |
 /// | `clock` | the system's | when periods begin, and what is written beside decisions |
 #[derive(Debug, Clone)]
@@ -26,10 +28,14 @@ pub struct AuthorityOptions {
     pub queue: usize,
     /// Requests that share one commit, at most.
     pub batch: usize,
+    /// How long a commit waits for as many requests as the last one had.
+    pub gather: Duration,
     /// How often leases are renewed and periods begun.
     pub tick: Duration,
     /// Accounts that may be made.
     pub most_accounts: usize,
+    /// Actions times budgets of an account that is made, at most.
+    pub largest: usize,
     /// Where commits are measured.
     pub metrics: Option<Arc<Metrics>>,
     /// What time it is.
@@ -42,8 +48,10 @@ impl Default for AuthorityOptions {
             policies: None,
             queue: 8_192,
             batch: 4_096,
+            gather: Duration::from_micros(100),
             tick: Duration::from_millis(250),
             most_accounts: 10_000,
+            largest: 4_096,
             metrics: None,
             clock: Clock::system(),
         }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use laau::registry::digest;
+use laau::registry::{ProblemSpec, digest};
 use tokio::sync::broadcast;
 
 use super::batch::Staged;
@@ -21,7 +21,7 @@ use crate::error::Error;
 use crate::store::{AccountRecord, Claim, Store, StoreError, Wanted, Write};
 
 /// How long an account that cannot be rebuilt is left alone: to try costs the time of a whole replay.
-const REST: Duration = Duration::from_secs(30);
+pub(super) const REST: Duration = Duration::from_secs(30);
 
 /// The thread's own: the store, and every account that was used.
 pub(super) struct Worker {
@@ -33,6 +33,8 @@ pub(super) struct Worker {
     unplayable: HashMap<String, (String, Instant)>,
     /// The number of accounts, as far as it is known: other nodes make some, too.
     made: Option<usize>,
+    /// The requests of the last batch: so many are likely to come again.
+    expected: usize,
     notices: broadcast::Sender<Arc<Notice>>,
 }
 
@@ -49,6 +51,7 @@ impl Worker {
             accounts: HashMap::new(),
             unplayable: HashMap::new(),
             made: None,
+            expected: 0,
             notices,
         }
     }
@@ -82,8 +85,7 @@ impl Worker {
 
     /// Carries out a command and all that wait behind it, writes what they changed, and answers.
     fn serve(&mut self, first: Command, commands: &Receiver<Command>) {
-        let rest = commands.try_iter().take(self.options.batch.saturating_sub(1));
-        let together: Vec<_> = std::iter::once(first).chain(rest).collect();
+        let together = self.gather(first, commands);
         let mut staged = self.staged();
         self.look_up(&together, &mut staged);
         let now = self.options.clock.now();
@@ -93,22 +95,45 @@ impl Worker {
         self.commit(staged);
     }
 
-    /// Looks for the keys of all requests at once: a store behind a network is asked once, and not for each.
+    /// A command and those that wait behind it. Clients that were answered together ask again one after the other: a short wait for
+    /// as many as the last time lets them share a sync once more.
+    fn gather(&mut self, first: Command, commands: &Receiver<Command>) -> Vec<Command> {
+        let most = self.options.batch.max(1);
+        let mut together = vec![first];
+        together.extend(commands.try_iter().take(most - 1));
+        let until = Instant::now() + self.options.gather;
+        while together.len() < self.expected.min(most) {
+            match commands.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(command) => together.push(command),
+                Err(_) => break,
+            }
+        }
+        self.expected = together.len();
+        together
+    }
+
+    /// Looks for the keys of all requests at once: a store behind a network is asked once, and not for each, nor for a key that
+    /// memory knows to be new.
     fn look_up(&mut self, commands: &[Command], staged: &mut Staged) {
-        let wanted = commands.iter().filter_map(|command| {
+        let mut wanted = Vec::new();
+        for command in commands {
             let Command::Change { account, key, .. } = command else {
-                return None;
+                continue;
             };
-            let open = self.accounts.get(account)?.record.period?;
-            let periods = open.saturating_sub(1)..=open;
-            Some(Wanted {
-                account,
-                periods,
-                key,
-            })
-        });
-        let wanted: Vec<_> = wanted.collect();
-        if wanted.len() < 2 {
+            let Some(live) = self.accounts.get(account) else {
+                continue;
+            };
+            if !live.may_have_key(key) {
+                staged.looked_up(account, key, None);
+            } else if let Some(open) = live.record.period {
+                wanted.push(Wanted {
+                    account,
+                    periods: staged.periods(account, open),
+                    key,
+                });
+            }
+        }
+        if wanted.is_empty() {
             return;
         }
         // A store that does not answer is asked again for each, and tells each.
@@ -134,9 +159,12 @@ impl Worker {
         }
         let mut staged = self.staged();
         let now = self.options.clock.now();
-        for live in self.accounts.values_mut() {
-            if let Err(error) = live.follow_clock(now, &mut staged) {
-                tracing::warn!(account = live.record.spec.name, %error, "the next period could not begin");
+        for (account, live) in &mut self.accounts {
+            if let Err(error) = live.tick(now, &mut staged) {
+                tracing::warn!(account, %error, "the next period could not begin");
+            }
+            if live.faulty {
+                staged.faulty.push(account.clone());
             }
         }
         self.commit(staged);
@@ -205,8 +233,8 @@ impl Worker {
                 });
                 staged.reply(reply, view);
             }
-            Command::Accounts { reply } => {
-                let views = self.views();
+            Command::Accounts { only, reply } => {
+                let views = self.views(only);
                 staged.reply(reply, views);
             }
             Command::Account { account, reply } => {
@@ -270,7 +298,8 @@ impl Worker {
             return Err(unknown(account));
         };
         if let Some(open) = live.record.period {
-            let ask = || self.store.by_key(account, open.saturating_sub(1)..=open, &key);
+            let periods = staged.periods(account, open);
+            let ask = || self.store.by_key(account, periods, &key);
             if let Some(request) = staged.stored(account, &key, ask)? {
                 return Answer::again(&request, &digest);
             }
@@ -305,9 +334,16 @@ impl Worker {
             });
         }
         let mut spec = asked;
+        // Before anything of that size is made.
+        if let Some(problem) = &spec.problem {
+            self.check_size(problem, 1)?;
+        }
         let files = self.folder.read(&spec)?;
         let deployment = Deployment::new(&mut spec, &files)?;
         spec.validate()?;
+        if let (Some(problem), Some(horizon)) = (&spec.problem, spec.horizon) {
+            self.check_size(problem, deployment.steps_seen(problem, horizon))?;
+        }
         let epoch = match self.store.claim(&name)? {
             Claim::Owned { epoch } => epoch,
             Claim::Elsewhere { address } => {
@@ -339,24 +375,35 @@ impl Worker {
         Ok(view)
     }
 
-    /// Every account; one that is served elsewhere, or cannot be rebuilt, without its period.
-    fn views(&mut self) -> Result<Vec<AccountView>, Error> {
-        let mut names: BTreeSet<String> = self.store.accounts()?.into_iter().collect();
-        // Those of the batch under way are not written yet.
-        names.extend(self.accounts.keys().cloned());
+    /// Every account, or only one; those that this node does not own, or cannot rebuild, without their periods. To look at a list
+    /// must not move accounts between nodes, nor keep the lease of one that nobody uses.
+    fn views(&mut self, only: Option<String>) -> Result<Vec<AccountView>, Error> {
+        let names = if let Some(name) = only {
+            BTreeSet::from([name])
+        } else {
+            let mut names: BTreeSet<String> = self.store.accounts()?.into_iter().collect();
+            // Those of the batch under way are not written yet.
+            names.extend(self.accounts.keys().cloned());
+            names
+        };
         let mut views = Vec::with_capacity(names.len());
         for name in names {
-            match self.live(&name) {
-                Ok(live) => views.push(live.view()),
-                Err(Error::UnknownAccount { .. }) => {}
-                Err(Error::Store(error)) => return Err(error.into()),
-                Err(_) => views.extend(self.store.account(&name)?.map(|record| AccountView {
-                    spec: record.spec,
-                    closed: record.closed,
-                    context: None,
-                    period: None,
-                })),
+            if self.accounts.contains_key(&name) || self.store.owns(&name) {
+                match self.live(&name) {
+                    Ok(live) => {
+                        views.push(live.view());
+                        continue;
+                    }
+                    Err(Error::Store(error)) => return Err(error.into()),
+                    Err(_) => {}
+                }
             }
+            views.extend(self.store.account(&name)?.map(|record| AccountView {
+                spec: record.spec,
+                closed: record.closed,
+                context: None,
+                period: None,
+            }));
         }
         Ok(views)
     }
@@ -368,15 +415,31 @@ impl Worker {
         Err(unknown(name))
     }
 
+    /// Refuses an account whose decisions take so long that the others have to wait.
+    fn check_size(&self, problem: &ProblemSpec, steps: usize) -> Result<(), Error> {
+        let ((actions, budgets), most) = (problem.size(), self.options.largest);
+        let size = actions.saturating_mul(budgets).saturating_mul(steps);
+        if size <= most {
+            return Ok(());
+        }
+        Err(Error::TooLarge {
+            actions,
+            budgets,
+            steps,
+            most,
+        })
+    }
+
     /// An account, rebuilt from its log if it is not in memory.
     fn live(&mut self, name: &str) -> Result<&mut Live, Error> {
         if !self.accounts.contains_key(name) {
             if let Some((reason, since)) = self.unplayable.get(name)
-                && since.elapsed() < REST
+                && let Some(rest) = REST.checked_sub(since.elapsed()).filter(|rest| !rest.is_zero())
             {
                 return Err(Error::Unplayable {
                     account: name.to_owned(),
                     reason: reason.clone(),
+                    rest,
                 });
             }
             let live = caught(name, || load(&mut *self.store, name)).inspect_err(|error| {
@@ -400,6 +463,7 @@ fn caught<T>(account: &str, work: impl FnOnce() -> Result<T, Error>) -> Result<T
         Err(Error::Unplayable {
             account: account.to_owned(),
             reason: "its problem or policy panicked".to_owned(),
+            rest: REST,
         })
     })
 }

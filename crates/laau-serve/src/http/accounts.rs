@@ -38,7 +38,7 @@ pub struct EntryList {
     pub next: Option<u64>,
 }
 
-/// Lists the accounts that the key may see.
+/// Lists the accounts that the key may see; those that another node serves, or that none has used yet, without their periods.
 #[utoipa::path(get, path = "/v1/accounts", operation_id = "listAccounts", tag = "accounts",
     responses((status = 200, description = "The accounts", body = AccountList), Refusals),
     security(("key" = [])))]
@@ -50,12 +50,12 @@ pub(super) async fn list(
     caller.at_least(Scope::Read)?;
     let accounts = match caller.own_account() {
         None => service.wait(service.authority.accounts()).await?,
-        Some(own) => match service.authority.account(own).await {
-            Ok(account) => vec![account],
-            // The key may be older than the account.
-            Err(crate::Error::UnknownAccount { .. }) => Vec::new(),
-            Err(error) => return Err(error.into()),
-        },
+        // The key may be older than the account.
+        Some(own) => service
+            .wait(service.authority.listed(own))
+            .await?
+            .into_iter()
+            .collect(),
     };
     Ok(Json(AccountList { accounts }))
 }
@@ -95,7 +95,8 @@ pub(super) async fn show(
     Ok(Json(service.wait(service.authority.account(&account)).await?))
 }
 
-/// Closes an account for good: it decides and settles nothing any more, and its name stays taken. Needs scope `admin`.
+/// Closes an account for good: it decides nothing any more, and its name stays taken. What it holds can still be settled or
+/// released. Needs scope `admin`.
 #[utoipa::path(delete, path = "/v1/accounts/{account}", operation_id = "closeAccount", tag = "accounts",
     params(("account" = String, Path, description = "The account's name")),
     responses((status = 200, description = "The account as it was left", body = AccountView), Refusals),

@@ -64,6 +64,10 @@ function draw() {
     nothing("Not shown here", `${state.refused}.`);
     return;
   }
+  if (!account.period && account.context === undefined) {
+    nothing("Not loaded yet", "This node reads the account from its log when it is asked for it.");
+    return;
+  }
   if (!account.period) {
     nothing("No period has begun", "An admin begins one:", view.curl(api.path("accounts", account.spec.name, "periods"), { keyed: true }));
     return;

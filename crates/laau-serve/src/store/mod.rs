@@ -227,6 +227,10 @@ pub trait Store: Send {
     /// See [`StoreError`].
     fn claim(&mut self, account: &str) -> Result<Claim, StoreError>;
 
+    /// Whether an account can be read as its owner without taking it from other nodes: this one has claimed it before, or there
+    /// are no others.
+    fn owns(&self, account: &str) -> bool;
+
     /// Renews the leases of the accounts that this node owns; gives the names of those it has lost.
     ///
     /// # Errors

@@ -35,6 +35,20 @@ fn a_client_decides_settles_releases_and_looks() {
 }
 
 #[test]
+fn a_guarded_account_is_read_before_its_first_decision() {
+    let node = Node::start(|_| {});
+    let client = client(&node);
+    let mut spec: serde_json::Value = serde_json::from_str(SPEC).unwrap();
+    spec["guard"] = serde_json::json!({"policy": {"name": "equal"}, "level": 0.9});
+    let made = client.create(&serde_json::from_value(spec).unwrap()).unwrap();
+    assert_eq!(made.period.unwrap().certificate, None);
+    client.decide("shop", &[0.5]).unwrap();
+    let certificate = client.account("shop").unwrap().period.unwrap().certificate;
+    assert!(certificate.is_some_and(|certificate| certificate.margin.is_finite()));
+    assert_eq!(client.open("shop").unwrap().certificate, None);
+}
+
+#[test]
 fn a_refusal_is_told_by_its_kind_and_in_words() {
     let node = Node::with_account();
     let client = client(&node);

@@ -92,6 +92,9 @@ impl<S: Store> Store for Gated<S> {
     fn claim(&mut self, account: &str) -> Result<Claim, StoreError> {
         self.0.claim(account)
     }
+    fn owns(&self, account: &str) -> bool {
+        self.0.owns(account)
+    }
     fn renew(&mut self) -> Result<Vec<String>, StoreError> {
         self.0.renew()
     }
@@ -199,6 +202,40 @@ fn a_node_that_was_stopped_cannot_commit_when_it_comes_back() {
     let entries = wait(a.authority.entries("x", 0, 0, 100)).expect("the log");
     assert_eq!(entries.len(), 4);
     a.running.stop().expect("stops");
+}
+
+#[test]
+fn a_list_of_accounts_takes_none_from_anybody() {
+    let Some(database) = Database::new("lists") else {
+        return;
+    };
+    let maker = node(&database, "maker", LONG);
+    wait(maker.authority.create(spec(20))).expect("a new account");
+    maker.running.stop().expect("stops");
+    // Nobody has the account now. Had the first of these claimed it, the other could not serve it for an hour.
+    let (looks, serves) = (node(&database, "looks", LONG), node(&database, "serves", LONG));
+    let list = || {
+        let all = wait(looks.authority.accounts()).expect("a list");
+        let own = wait(looks.authority.listed("x")).expect("a list");
+        assert_eq!(all, Vec::from_iter(own));
+        let [view] = &all[..] else { panic!("{all:?}") };
+        assert_eq!((view.spec.name.as_str(), view.closed), ("x", false));
+        view.period.is_some()
+    };
+    assert!(!list());
+    assert_eq!(wait(looks.authority.listed("y")).expect("a list"), None);
+    decide(&serves, "k0", 0.5).expect("nobody has the account");
+    // Nor does it take an account whose owner has gone; to ask for it does.
+    assert!(!list());
+    serves.running.stop().expect("stops");
+    assert!(!list());
+    let late = node(&database, "late", Duration::ZERO);
+    decide(&late, "k1", 0.5).expect("nobody has the account");
+    decide(&looks, "k2", 0.5).expect("the lease has ended");
+    assert!(list());
+    for node in [looks, late] {
+        node.running.stop().expect("stops");
+    }
 }
 
 /// The sum of finite numbers, without rounding: in units of 2^-1074.

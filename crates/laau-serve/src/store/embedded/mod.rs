@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use redb::Database;
 
-use super::{AccountRecord, Batch, Claim, Store, StoreError};
+use super::{AccountRecord, Batch, Claim, Store, StoreError, Wanted};
 use crate::entry::{ApiKey, Entry};
 
 /// The format this program writes.
@@ -204,7 +204,16 @@ impl Store for Embedded {
         periods: RangeInclusive<u64>,
         key: &str,
     ) -> Result<Option<Entry>, StoreError> {
-        self.with(|db| tables::by_key(db, account, periods, key))
+        let wanted = Wanted {
+            account,
+            periods,
+            key,
+        };
+        Ok(self.by_keys(&[wanted])?.pop().flatten())
+    }
+
+    fn by_keys(&mut self, wanted: &[Wanted<'_>]) -> Result<Vec<Option<Entry>>, StoreError> {
+        self.with(|db| tables::by_keys(db, wanted))
     }
 
     fn keys(&mut self) -> Result<Vec<ApiKey>, StoreError> {
@@ -215,6 +224,10 @@ impl Store for Embedded {
         // A file that failed may have been somebody else's since: the epoch is that of the open one.
         self.with(|_| Ok(()))?;
         Ok(Claim::Owned { epoch: self.epoch })
+    }
+
+    fn owns(&self, _account: &str) -> bool {
+        true
     }
 
     fn renew(&mut self) -> Result<Vec<String>, StoreError> {

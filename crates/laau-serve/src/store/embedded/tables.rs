@@ -1,18 +1,17 @@
 //! The tables of the file, and what is read from and written to them.
 
 use std::collections::BTreeSet;
-use std::ops::RangeInclusive;
 
 use redb::{
-    Database, ReadTransaction, ReadableDatabase, ReadableTable, ReadableTableMetadata as _, TableDefinition,
-    TableHandle as _, WriteTransaction,
+    Database, ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, ReadableTableMetadata as _,
+    TableDefinition, TableHandle as _, WriteTransaction,
 };
 
 use super::FORMAT;
 use super::file::foreign;
 use crate::entry::{ApiKey, Entry};
 use crate::store::codec::{seal, seal_entry, seal_json, unseal, unseal_entry, unseal_json};
-use crate::store::{AccountRecord, Batch, StoreError, Write};
+use crate::store::{AccountRecord, Batch, StoreError, Wanted, Write};
 
 /// The format and the epoch.
 const META: TableDefinition<&str, &[u8]> = TableDefinition::new("laau-serve");
@@ -165,7 +164,8 @@ pub(super) fn entries(
     most: usize,
 ) -> Result<Vec<Entry>, StoreError> {
     let read = db.begin_read().map_err(failed)?;
-    if period < kept(&read, account)? {
+    let forgotten = read.open_table(FORGOTTEN).map_err(failed)?;
+    if period < kept(&forgotten, account)? {
         return Ok(Vec::new());
     }
     let table = read.open_table(ENTRIES).map_err(failed)?;
@@ -180,28 +180,33 @@ pub(super) fn entries(
     rows.collect()
 }
 
-pub(super) fn by_key(
-    db: &Database,
-    account: &str,
-    periods: RangeInclusive<u64>,
-    key: &str,
-) -> Result<Option<Entry>, StoreError> {
+/// The entries of requests, all in one transaction: to begin one and to open its tables costs more than a lookup.
+pub(super) fn by_keys(db: &Database, wanted: &[Wanted<'_>]) -> Result<Vec<Option<Entry>>, StoreError> {
     let read = db.begin_read().map_err(failed)?;
-    let first = kept(&read, account)?.max(*periods.start());
+    let forgotten = read.open_table(FORGOTTEN).map_err(failed)?;
     let requests = read.open_table(REQUESTS).map_err(failed)?;
-    for period in (first..=*periods.end()).rev() {
-        let Some(sealed) = requests.get((account, period, key)).map_err(failed)? else {
-            continue;
-        };
-        let number = number(&request_key(account, &period.to_le_bytes(), key), sealed.value())?;
-        let table = read.open_table(ENTRIES).map_err(failed)?;
-        let value = table.get((account, period, number)).map_err(failed)?;
-        let value = value.ok_or_else(|| StoreError::Damaged {
-            reason: format!("{account} {period}-{number}: its key is there, the entry is not"),
-        })?;
-        return unseal_entry(account, period, number, value.value()).map(Some);
-    }
-    Ok(None)
+    let find = |wanted: &Wanted<'_>| {
+        let Wanted {
+            account,
+            periods,
+            key,
+        } = wanted;
+        let first = kept(&forgotten, account)?.max(*periods.start());
+        for period in (first..=*periods.end()).rev() {
+            let Some(sealed) = requests.get((*account, period, *key)).map_err(failed)? else {
+                continue;
+            };
+            let number = number(&request_key(account, &period.to_le_bytes(), key), sealed.value())?;
+            let table = read.open_table(ENTRIES).map_err(failed)?;
+            let value = table.get((*account, period, number)).map_err(failed)?;
+            let value = value.ok_or_else(|| StoreError::Damaged {
+                reason: format!("{account} {period}-{number}: its key is there, the entry is not"),
+            })?;
+            return unseal_entry(account, period, number, value.value()).map(Some);
+        }
+        Ok(None)
+    };
+    wanted.iter().map(find).collect()
 }
 
 pub(super) fn keys(db: &Database) -> Result<Vec<ApiKey>, StoreError> {
@@ -215,9 +220,8 @@ pub(super) fn keys(db: &Database) -> Result<Vec<ApiKey>, StoreError> {
 }
 
 /// The first period of an account that is kept.
-fn kept(read: &ReadTransaction, account: &str) -> Result<u64, StoreError> {
-    let table = read.open_table(FORGOTTEN).map_err(failed)?;
-    let value = table.get(account).map_err(failed)?;
+fn kept(forgotten: &ReadOnlyTable<&'static str, &'static [u8]>, account: &str) -> Result<u64, StoreError> {
+    let value = forgotten.get(account).map_err(failed)?;
     value.map_or(Ok(0), |value| number(&[account.as_bytes()], value.value()))
 }
 

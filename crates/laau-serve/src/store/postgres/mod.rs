@@ -7,6 +7,7 @@
 
 mod schema;
 mod session;
+mod tls;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -22,7 +23,8 @@ use crate::entry::{ApiKey, Entry};
 /// The store in PostgreSQL.
 ///
 /// It runs what it asks on a runtime of its own, so that it must not be used from within an asynchronous one. The connection is
-/// not encrypted: use a Unix socket or a network that you trust. A pooler between must keep sessions.
+/// encrypted, and the server's certificate verified, if the URL says `sslmode=verify-full` (or `require`), with `sslrootcert=FILE`
+/// for other certificates than those that the system trusts. A pooler between must keep sessions.
 pub struct Postgres {
     server: Server,
     node: String,
@@ -200,6 +202,10 @@ impl Store for Postgres {
         Err(StoreError::Unavailable {
             reason: format!("account `{account}` changes its owner again and again"),
         })
+    }
+
+    fn owns(&self, account: &str) -> bool {
+        self.owned.contains_key(account)
     }
 
     fn renew(&mut self) -> Result<Vec<String>, StoreError> {

@@ -3,10 +3,13 @@
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
+use tokio_postgres::config::SslMode;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Config, Error, NoTls, Statement};
+use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::schema::{self, Found};
+use super::tls;
 use crate::store::StoreError;
 
 /// How long an answer may take.
@@ -27,6 +30,7 @@ const SETTINGS: &str = "SET statement_timeout = '8s';
 pub(super) struct Server {
     runtime: Runtime,
     config: Config,
+    tls: Option<MakeRustlsConnect>,
     link: Link,
 }
 
@@ -58,6 +62,7 @@ pub(super) struct Session {
 impl Server {
     /// Connects for the first time.
     pub(super) fn connect(url: &str) -> Result<Self, StoreError> {
+        let (url, tls) = tls::split(url).map_err(|reason| StoreError::Unavailable { reason })?;
         let mut config: Config = url.parse().map_err(|error| StoreError::Unavailable {
             reason: format!(
                 "expected a URL as postgres://user@host/database: {}",
@@ -65,6 +70,10 @@ impl Server {
             ),
         })?;
         config
+            .ssl_mode(match tls {
+                Some(_) => SslMode::Require,
+                None => SslMode::Disable,
+            })
             .connect_timeout(Duration::from_secs(5))
             .tcp_user_timeout(PATIENCE)
             .keepalives_idle(Duration::from_secs(5))
@@ -79,10 +88,11 @@ impl Server {
             .map_err(|error| StoreError::Unavailable {
                 reason: error.to_string(),
             })?;
-        let session = open(&runtime, &config)?;
+        let session = open(&runtime, &config, tls.as_ref())?;
         Ok(Self {
             runtime,
             config,
+            tls,
             link: Link::Up(session),
         })
     }
@@ -141,7 +151,7 @@ impl Server {
             } if since.elapsed() < REST => return Ok(()),
             Link::Down { .. } => {}
         }
-        match open(&self.runtime, &self.config) {
+        match open(&self.runtime, &self.config, self.tls.as_ref()) {
             Ok(session) => {
                 self.link = Link::Up(session);
                 Ok(())
@@ -157,8 +167,12 @@ impl Server {
     }
 }
 
-fn open(runtime: &Runtime, config: &Config) -> Result<Box<Session>, StoreError> {
-    let opened = runtime.block_on(async { tokio::time::timeout(PATIENCE, begin(config)).await });
+fn open(
+    runtime: &Runtime,
+    config: &Config,
+    tls: Option<&MakeRustlsConnect>,
+) -> Result<Box<Session>, StoreError> {
+    let opened = runtime.block_on(async { tokio::time::timeout(PATIENCE, begin(config, tls)).await });
     match opened {
         Ok(Ok(Ok(session))) => Ok(session),
         Ok(Ok(Err(found))) => Err(StoreError::Version {
@@ -172,14 +186,29 @@ fn open(runtime: &Runtime, config: &Config) -> Result<Box<Session>, StoreError> 
     }
 }
 
-/// A session, or what is in the database instead of our tables.
-async fn begin(config: &Config) -> Result<Result<Box<Session>, String>, Error> {
-    let (mut client, connection) = config.connect(NoTls).await?;
+/// Lets a connection run until it ends.
+fn keep(connection: impl Future<Output = Result<(), Error>> + Send + 'static) {
     tokio::spawn(async move {
         if let Err(error) = connection.await {
             tracing::warn!(error = words(&error), "the connection to PostgreSQL ended");
         }
     });
+}
+
+/// A session, or what is in the database instead of our tables.
+async fn begin(
+    config: &Config,
+    tls: Option<&MakeRustlsConnect>,
+) -> Result<Result<Box<Session>, String>, Error> {
+    let mut client = if let Some(tls) = tls {
+        let (client, connection) = config.connect(tls.clone()).await?;
+        keep(connection);
+        client
+    } else {
+        let (client, connection) = config.connect(NoTls).await?;
+        keep(connection);
+        client
+    };
     client.batch_execute(SETTINGS).await?;
     if let Found::Other(found) = schema::migrate(&mut client).await? {
         return Ok(Err(found));

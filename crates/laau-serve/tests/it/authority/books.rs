@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use laau::core::HoldId;
 use laau_serve::{AccountSpec, AccountView, Change, Decision, Entry, Event, KeyedRequest, Settled};
 use num_bigint::BigInt;
 
@@ -92,7 +93,15 @@ pub(super) struct Books {
     pub(super) number: u64,
     pub(super) open: Period,
     pub(super) previous: Option<Period>,
-    pub(super) keys: BTreeMap<String, (Event, KeyedRequest)>,
+    pub(super) keys: BTreeMap<String, Carried>,
+}
+
+/// What a request did: the event, in the log of which period, and what was answered.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Carried {
+    period: u64,
+    event: Event,
+    pub(super) request: KeyedRequest,
 }
 
 impl Books {
@@ -183,14 +192,18 @@ fn read_period(
     spec: &AccountSpec,
     number: u64,
     log: &[Entry],
-    keys: &mut BTreeMap<String, (Event, KeyedRequest)>,
+    keys: &mut BTreeMap<String, Carried>,
 ) -> Period {
     let mut period: Option<Period> = None;
     for (place, entry) in log.iter().enumerate() {
         assert_eq!(entry.number, place as u64);
         if let Some(request) = &entry.request {
-            let value = (entry.event.clone(), request.clone());
-            let first = keys.insert(request.key.clone(), value);
+            let carried = Carried {
+                period: entry.period,
+                event: entry.event.clone(),
+                request: request.clone(),
+            };
+            let first = keys.insert(request.key.clone(), carried);
             assert!(first.is_none(), "key {} was carried out twice", request.key);
         }
         let answer = entry.request.as_ref().map(|request| request.answer.as_str());
@@ -250,14 +263,16 @@ fn read_event(
             let told = decision();
             assert_eq!((told.step, &told.action), (period.decided, action));
             assert!(!told.beyond_horizon && period.steps_left() > 0);
-            if period.until.is_some() {
+            if let Some(until) = period.until {
+                assert!(*at < until, "decided after the end of the period");
                 assert!(period.slot(*at) <= period.decided + period.skipped || *at < period.at);
             }
             period.decided += 1;
             take(spec, number, period, &told);
         }
-        Event::Granted { .. } => {
+        Event::Granted { at, .. } => {
             let told = decision();
+            assert!(period.until.is_none_or(|until| *at < until));
             assert!(told.beyond_horizon && period.steps_left() == 0);
             period.granted += 1;
             take(spec, number, period, &told);
@@ -305,25 +320,29 @@ fn close(period: &mut Period, hold: u64, usage: &[f64]) {
     *hold = Hold::Closed(usage.to_vec());
 }
 
-/// Whether an entry is of a change, to the last bit.
-pub(super) fn is_of(event: &Event, change: &Change) -> bool {
-    let same = |one: &[f64], other: &[f64]| {
-        one.len() == other.len() && one.iter().zip(other).all(|(a, b)| a.to_bits() == b.to_bits())
-    };
-    match (event, change) {
-        (Event::Decided { context, .. } | Event::Granted { context, .. }, Change::Decide(asked)) => {
-            same(context, &asked.context)
+impl Carried {
+    /// Whether it is of a change, to the last bit.
+    pub(super) fn is_of(&self, change: &Change) -> bool {
+        let same = |one: &[f64], other: &[f64]| {
+            one.len() == other.len() && one.iter().zip(other).all(|(a, b)| a.to_bits() == b.to_bits())
+        };
+        // A settlement is in the log of its decision's period.
+        let named = |hold: &HoldId, decision: &str| decision == format!("{}-{hold}", self.period);
+        match (&self.event, change) {
+            (Event::Decided { context, .. } | Event::Granted { context, .. }, Change::Decide(asked)) => {
+                same(context, &asked.context)
+            }
+            (Event::Opened { .. }, Change::Open) => true,
+            (Event::Skipped { steps }, Change::Skip { steps: asked }) => steps == asked,
+            (
+                Event::Settled { hold, usage },
+                Change::Settle {
+                    decision,
+                    usage: asked,
+                },
+            ) => named(hold, decision) && same(usage, asked),
+            (Event::Released { hold }, Change::Release { decision }) => named(hold, decision),
+            _ => false,
         }
-        (Event::Opened { .. }, Change::Open) => true,
-        (Event::Skipped { steps }, Change::Skip { steps: asked }) => steps == asked,
-        (
-            Event::Settled { hold, usage },
-            Change::Settle {
-                decision,
-                usage: asked,
-            },
-        ) => decision.ends_with(&format!("-{hold}")) && same(usage, asked),
-        (Event::Released { hold }, Change::Release { decision }) => decision.ends_with(&format!("-{hold}")),
-        _ => false,
     }
 }

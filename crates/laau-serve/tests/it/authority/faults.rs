@@ -61,6 +61,22 @@ fn a_batch_that_fails_takes_every_answer_with_it() {
 }
 
 #[test]
+fn the_batch_that_forgets_a_key_still_knows_it_though_a_lookup_failed() {
+    for fault in [Fault::None, Fault::Lookup] {
+        let house = shop();
+        let first = house.change("shop", "first", decide(&[0.7])).unwrap();
+        house.change("shop", "o", Change::Open).unwrap();
+        house.shared.set(fault);
+        let changes = [("p", Change::Open), ("first", decide(&[0.7]))];
+        let changes = changes.map(|(key, change)| ("shop".to_owned(), key.to_owned(), change));
+        let answers = house.together(changes.into());
+        let again = answers[1].as_ref().unwrap();
+        assert_eq!((again.repeated, &again.body), (true, &first.body), "{fault:?}");
+        assert_eq!(house.period("shop").step, 0);
+    }
+}
+
+#[test]
 fn an_account_that_was_not_written_does_not_exist() {
     let house = House::new();
     house.shared.set(Fault::Before);
@@ -163,11 +179,15 @@ fn an_account_whose_log_says_otherwise_is_not_served() {
         house.stop();
         forge(&house, entry(number, event));
         house.start();
-        for _ in 0..2 {
+        let rests = [(); 2].map(|()| {
             let error = house.change("shop", "b", decide(&[0.5])).unwrap_err();
             assert_eq!((error.status(), error.kind()), (503, "unplayable"));
             assert!(error.to_string().contains(word), "{error}");
-        }
+            error.retry_after().unwrap()
+        });
+        // It is tried again after a rest, and whoever asks is told how much of it is left.
+        assert_eq!(rests[0].as_secs(), 30);
+        assert!(rests[1] <= rests[0] && !rests[1].is_zero(), "{rests:?}");
         // The others are.
         assert!(house.decide("other", "b", &[0.5]).is_ok());
         let all = house.runtime.block_on(house.authority().accounts()).unwrap();
@@ -211,6 +231,9 @@ fn a_store_that_does_not_answer_starts_nothing() {
         }
         fn claim(&mut self, _: &str) -> Result<Claim, StoreError> {
             Self::error()
+        }
+        fn owns(&self, _: &str) -> bool {
+            false
         }
         fn renew(&mut self) -> Result<Vec<String>, StoreError> {
             Self::error()

@@ -1,48 +1,23 @@
 //! Accounts whose policy, or guard, is a file.
 
-use laau::core::Fit as _;
-use laau::data::Split;
-use laau::data::synthetic::GenerateOptions;
-use laau::net::{Phase, Training};
-use laau::registry::{PolicyKind, ProblemSpec, policy_to_bytes};
+use laau::baselines::Stored;
+use laau::core::{Document, Fitted, Form, GuardedDocument};
+use laau::registry::sample::Sample;
+use laau::registry::{PolicyKind, ProblemSpec, document_to_bytes, policy_to_bytes};
 
 use super::house::{House, spec};
 
 /// Writes a model, its policy file, and the policy file of another policy.
 fn write_files(house: &House) {
-    let problem = ProblemSpec::default();
-    let task = problem.task().unwrap();
-    let options = GenerateOptions {
-        horizon: 5,
-        ..GenerateOptions::default()
-    };
-    let split = Split {
-        train: 20,
-        validation: 6,
-        test: 4,
-    };
-    let workload = problem.workload(None, None).unwrap();
-    let sets = workload.generate_split(split, &options).unwrap();
-    let training = Training {
-        phases: vec![Phase {
-            epochs: 1,
-            learning_rate: 0.01,
-        }],
-        ..Training::paper()
-    };
-    let fit = |kind: PolicyKind| kind.fit(&training).fit(&task, sets.to_fit(), 1, &mut ()).unwrap();
+    let sample = Sample::new().unwrap();
     let write = |name: &str, bytes: &[u8]| std::fs::write(house.policies().join(name), bytes).unwrap();
-    let model = fit(PolicyKind::Laau);
+    let file = |name: &str, fitted: &Fitted| {
+        policy_to_bytes(name, fitted, &sample.problem, &sample.sets.train).unwrap()
+    };
+    let model = sample.fit(PolicyKind::Laau).unwrap();
     write("net.safetensors", &model.document.clone().unwrap().bytes);
-    write(
-        "net.policy",
-        &policy_to_bytes("net", &model, &problem, &sets.train).unwrap(),
-    );
-    let rival = fit(PolicyKind::Mw);
-    write(
-        "mw.policy",
-        &policy_to_bytes("mw", &rival, &problem, &sets.train).unwrap(),
-    );
+    write("net.policy", &file("net", &model));
+    write("mw.policy", &file("mw", &sample.fit(PolicyKind::Mw).unwrap()));
 }
 
 #[test]
@@ -116,4 +91,58 @@ fn files_that_do_not_fit_are_refused() {
         let error = house.create(spec(&json)).unwrap_err();
         assert_eq!(error.status(), status, "{json}: {error}");
     }
+}
+
+#[test]
+fn a_file_whose_policy_looks_at_all_steps_so_far_counts_them_in_its_size() {
+    const MOST: usize = 2048;
+    let house = House::new();
+    let problem: ProblemSpec = serde_json::from_str(r#"{"name":"log-utility","actions":2}"#).unwrap();
+    let stored = |stored: &Stored| (Stored::KIND.to_owned(), serde_json::to_vec(stored).unwrap());
+    let (pursuit, equal) = (stored(&Stored::CrPursuit { ratio: 2.0 }), stored(&Stored::Equal));
+    let guarded = |advice: &(String, Vec<u8>), incumbent: &(String, Vec<u8>)| {
+        let (advice, incumbent) = (advice.clone(), incumbent.clone());
+        let (level, form) = (0.9, Form::Layer);
+        GuardedDocument {
+            level,
+            form,
+            advice,
+            incumbent,
+        }
+        .to_document()
+    };
+    let alone = |(_, bytes): &(String, Vec<u8>)| Document {
+        kind: Stored::KIND,
+        bytes: bytes.clone(),
+    };
+    for (file, document) in [
+        ("pursuit", alone(&pursuit)),
+        ("advice", guarded(&pursuit, &equal)),
+        ("incumbent", guarded(&equal, &pursuit)),
+        ("equal", alone(&equal)),
+        ("neither", guarded(&equal, &equal)),
+    ] {
+        let bytes = document_to_bytes(file, &document, &problem, 5, None).unwrap();
+        std::fs::write(house.policies().join(file), bytes).unwrap();
+    }
+    let create = |name: &str, policy: &str, horizon: usize| {
+        let budget = 4 * horizon;
+        let json = format!(r#"{{"name":"{name}",{policy},"budgets":[{budget}],"horizon":{horizon}}}"#);
+        house
+            .create(spec(&json))
+            .map(drop)
+            .map_err(|error| (error.status(), error.kind()))
+    };
+    let too_large = Err((422, "account-too-large"));
+    for file in ["pursuit", "advice", "incumbent"] {
+        let policy = format!(r#""policy":{{"file":"{file}"}}"#);
+        assert_eq!(create(file, &policy, MOST), Ok(()), "{file}");
+        assert_eq!(create("x", &policy, MOST + 1), too_large, "{file}");
+    }
+    for file in ["equal", "neither"] {
+        let policy = format!(r#""policy":{{"file":"{file}"}}"#);
+        assert_eq!(create(file, &policy, MOST + 1), Ok(()), "{file}");
+    }
+    let guard = r#""policy":{"file":"equal"},"guard":{"policy":{"file":"pursuit"}}"#;
+    assert_eq!(create("x", guard, MOST + 1), too_large);
 }

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -27,8 +27,6 @@ pub(super) enum Fault {
     Lookup,
     /// Another node has taken the account over: commits are refused, and a claim names its address.
     Elsewhere,
-    /// As if the machine had gone: nothing is read or written any more.
-    Dead,
 }
 
 /// Faults and counts that the store and the test share.
@@ -36,6 +34,8 @@ pub(super) struct Shared {
     fault: AtomicU8,
     /// While it is locked, the authority waits in its next look at the API keys.
     pub(super) gate: Mutex<()>,
+    /// Whether it has come to the gate.
+    at_gate: AtomicBool,
     /// Commits so far.
     pub(super) commits: AtomicU64,
     now: AtomicU64,
@@ -65,11 +65,14 @@ pub(super) const OTHER_NODE: &str = "http://other.example:7171";
 struct Faulty {
     store: Embedded,
     shared: Arc<Shared>,
+    /// As if the machine had gone: nothing is read or written any more. It is not a [`Fault`], since a thread that is dead stays
+    /// so when the next one starts.
+    dead: Arc<AtomicBool>,
 }
 
 impl Faulty {
     fn alive(&self) -> Result<(), StoreError> {
-        if self.shared.is(Fault::Dead) {
+        if self.dead.load(Ordering::SeqCst) {
             return Err(gone());
         }
         Ok(())
@@ -123,6 +126,7 @@ impl Store for Faulty {
     }
 
     fn keys(&mut self) -> Result<Vec<ApiKey>, StoreError> {
+        self.shared.at_gate.store(true, Ordering::SeqCst);
         drop(self.shared.gate.lock().unwrap_or_else(PoisonError::into_inner));
         self.alive()?;
         self.store.keys()
@@ -136,6 +140,10 @@ impl Store for Faulty {
             });
         }
         self.store.claim(account)
+    }
+
+    fn owns(&self, account: &str) -> bool {
+        !self.shared.is(Fault::Elsewhere) && self.store.owns(account)
     }
 
     fn renew(&mut self) -> Result<Vec<String>, StoreError> {
@@ -174,6 +182,8 @@ pub(super) struct House {
     pub(super) tick: Duration,
     /// None between a crash and the restart.
     serving: Option<(Authority, Running)>,
+    /// Kills the store of the one that serves.
+    dead: Arc<AtomicBool>,
 }
 
 impl House {
@@ -188,12 +198,14 @@ impl House {
             shared: Arc::new(Shared {
                 fault: AtomicU8::new(Fault::None as u8),
                 gate: Mutex::new(()),
+                at_gate: AtomicBool::new(false),
                 commits: AtomicU64::new(0),
                 now: AtomicU64::new(1_700_000_000_000),
             }),
             runtime: tokio::runtime::Builder::new_current_thread().build().unwrap(),
             tick,
             serving: None,
+            dead: Arc::default(),
         };
         std::fs::create_dir(house.policies()).unwrap();
         house.start();
@@ -212,14 +224,18 @@ impl House {
     pub(super) fn start(&mut self) {
         assert!(self.serving.is_none());
         self.shared.set(Fault::None);
+        self.dead = Arc::default();
         let store = Faulty {
             store: reopened(&self.file()),
             shared: Arc::clone(&self.shared),
+            dead: Arc::clone(&self.dead),
         };
         let shared = Arc::clone(&self.shared);
         let options = AuthorityOptions {
             policies: Some(self.policies()),
             tick: self.tick,
+            // What falls into a batch is up to the test.
+            gather: Duration::ZERO,
             clock: Clock::new(move || shared.now.load(Ordering::SeqCst)),
             ..AuthorityOptions::default()
         };
@@ -236,7 +252,7 @@ impl House {
 
     /// Ends as a crash does: what is not written by now never will be.
     pub(super) fn crash(&mut self) {
-        self.shared.set(Fault::Dead);
+        self.dead.store(true, Ordering::SeqCst);
         drop(self.serving.take());
     }
 
@@ -294,9 +310,10 @@ impl House {
         Ok(serde_json::from_str(&answer.body).unwrap())
     }
 
-    /// Sends changes so that they share one commit; gives their answers, or nothing when nobody waits for them.
+    /// Sends changes so that they share one commit, and gives their answers.
     pub(super) fn together(&self, changes: Vec<(String, String, Change)>) -> Vec<Result<Answer, Error>> {
         let authority = self.authority().clone();
+        self.shared.at_gate.store(false, Ordering::SeqCst);
         let gate = self.shared.gate.lock().unwrap();
         self.runtime.block_on(async {
             // The first keeps the thread busy until the others wait behind it.
@@ -311,6 +328,10 @@ impl House {
                 .collect();
             let mut look = Box::pin(look);
             assert!(futures_util::poll!(look.as_mut()).is_pending());
+            // A batch is gathered before it is carried out: until the thread stands at the gate, it would take some of them along.
+            while !self.shared.at_gate.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
             let mut answers: Vec<Option<_>> = Vec::new();
             for change in &mut changes {
                 answers.push(match futures_util::poll!(change.as_mut()) {

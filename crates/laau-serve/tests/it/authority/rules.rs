@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use laau_serve::{Change, Error, Event};
+use laau_serve::{AccountSpec, Change, Error, Event, GuardSpec};
 
 use super::house::{House, decide, release, settle, spec};
 
@@ -232,6 +232,58 @@ fn settings_that_cannot_be_are_refused() {
     }
     let all = house.runtime.block_on(house.authority().accounts()).unwrap();
     assert!(all.is_empty());
+}
+
+/// Settings of an account with so many actions that share one budget, and so many steps.
+fn of_size(name: &str, policy: &str, actions: usize, horizon: usize) -> AccountSpec {
+    let budget = 2 * actions * horizon;
+    spec(&format!(
+        r#"{{"name":"{name}","problem":{{"name":"log-utility","actions":{actions}}},"policy":{{"name":"{policy}"}},
+            "budgets":[{budget}],"horizon":{horizon}}}"#
+    ))
+}
+
+#[test]
+fn an_account_that_would_keep_the_others_waiting_is_refused() {
+    const MOST: usize = 4096;
+    let house = House::new();
+    let refused = |spec: AccountSpec| {
+        let error = house.create(spec).unwrap_err();
+        assert_eq!((error.status(), error.kind()), (422, "account-too-large"));
+        error.to_string()
+    };
+    assert!(house.create(of_size("large", "mw", MOST, 2)).is_ok());
+    assert_eq!(
+        refused(of_size("x", "mw", MOST + 1, 2)),
+        "expected an account of at most 4096 actions times budgets, found 4097 actions and 1 budgets"
+    );
+    // As many budgets as actions, and no machine with the memory for the matrix.
+    let json = r#"{"name":"x","problem":{"name":"vm-allocation","actions":1000000},"policy":{"name":"mw"},"budgets":[1],"horizon":2}"#;
+    refused(spec(json));
+    // A policy that solves all steps so far in each decision is as large as the period is long, as a guard's incumbent, too.
+    assert!(house.create(of_size("long", "mw", 2, 1_000_000)).is_ok());
+    assert!(
+        house
+            .create(of_size("pursuit", "cr-pursuit", 2, MOST / 2))
+            .is_ok()
+    );
+    let reason = refused(of_size("x", "cr-pursuit", 2, MOST / 2 + 1));
+    assert!(
+        reason.ends_with(
+            "looks at all 2049 steps of a period in each decision, so that they are multiplied in"
+        ),
+        "{reason}"
+    );
+    let guard = of_size("y", "cr-pursuit", 2, 1);
+    let mut guarded = of_size("x", "mw", 2, MOST);
+    guarded.guard = Some(GuardSpec {
+        policy: guard.policy,
+        level: 0.9,
+    });
+    refused(guarded);
+    // For weighted fairness it keeps a sum.
+    let json = r#"{"name":"fair","policy":{"name":"cr-pursuit"},"budgets":[3e6],"horizon":1000000}"#;
+    assert!(house.create(spec(json)).is_ok());
 }
 
 #[test]

@@ -57,6 +57,10 @@ impl Store for Elsewhere {
         })
     }
 
+    fn owns(&self, _: &str) -> bool {
+        false
+    }
+
     fn renew(&mut self) -> Result<Vec<String>, StoreError> {
         self.store.renew()
     }

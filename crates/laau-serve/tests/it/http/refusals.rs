@@ -254,6 +254,12 @@ fn settings_that_make_no_account_are_refused() {
         ("20}", "0}", 400, "invalid"),
         ("20}", "-20}", 400, "invalid"),
         ("20}", "1e30}", 400, "invalid"),
+        (
+            "weighted-fairness\"",
+            "vm-allocation\",\"actions\":1000000",
+            422,
+            "account-too-large",
+        ),
     ] {
         check(
             &node,

@@ -244,6 +244,41 @@ fn a_damaged_file_is_refused_or_holds_what_it_held() {
 }
 
 #[test]
+fn damage_after_a_kill_is_refused_or_takes_back_the_last_commit() {
+    let folder = Folder::new();
+    let mut store = Embedded::open(folder.path()).expect("opens");
+    fill(&mut store);
+    let before = content(&mut store).expect("reads");
+    let old = fs::read(folder.path()).expect("reads");
+    write(&mut store, &["a"], vec![append("a", entry(2, 0, "2k0"))]);
+    let whole = content(&mut store).expect("reads");
+    assert_ne!(before, whole);
+    // What a kill leaves: the file was not closed.
+    let bytes = fs::read(folder.path()).expect("reads");
+    drop(store);
+    let changed: Vec<usize> = (0..bytes.len())
+        .filter(|&place| old.get(place) != Some(&bytes[place]))
+        .collect();
+    let (mut refused, mut taken_back, mut unharmed) = (0, 0, 0);
+    for &place in changed.iter().step_by(changed.len() / 150 + 1) {
+        let mut damaged = bytes.clone();
+        damaged[place] ^= 0x10;
+        match folder.with(&damaged).and_then(|mut store| content(&mut store)) {
+            Ok(content) if content == whole => unharmed += 1,
+            Ok(content) if content == before => taken_back += 1,
+            Ok(_) => panic!("byte {place}: neither with the last commit nor without it"),
+            Err(StoreError::Damaged { .. } | StoreError::Version { .. }) => refused += 1,
+            Err(error) => panic!("byte {place}: {error:?}"),
+        }
+    }
+    // Bytes of free pages differ as well, and harm nobody.
+    assert!(
+        refused + taken_back > unharmed,
+        "{refused} refused, {taken_back} taken back, {unharmed} unharmed"
+    );
+}
+
+#[test]
 fn the_file_stays_of_bounded_size_when_periods_pass() {
     let folder = Folder::new();
     let mut store = Embedded::open(folder.path()).expect("opens");

@@ -361,3 +361,53 @@ fn a_server_that_is_not_there_is_said_to_be_away() {
         assert!(is_away(&Postgres::connect(url, "a", "", LONG)));
     }
 }
+
+#[test]
+fn a_connection_is_encrypted_to_a_server_that_is_trusted_and_to_no_other() {
+    let test = "store::postgres::a_connection_is_encrypted_to_a_server_that_is_trusted_and_to_no_other";
+    let Some(mut server) = Server::new() else {
+        skipped(test, "PostgreSQL is not installed");
+        return;
+    };
+    server.database("sealed");
+    let certificate = || rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    let (ours, others) = (certificate(), certificate());
+    let port = server.encrypt(&ours.cert.pem(), &ours.signing_key.serialize_pem());
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = |name: &str, content: String| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, content).expect("the folder can be written");
+        path.display().to_string()
+    };
+    let trusted = file("our root.pem", ours.cert.pem()).replace(' ', "%20");
+    let stranger = file("other.pem", others.cert.pem());
+    let connect = |host: &str, settings: &str| {
+        let url = format!("postgres://laau@{host}:{port}/sealed{settings}");
+        Postgres::connect(&url, "a", "http://a:7171", LONG).map(|_| ())
+    };
+    for mode in ["verify-full", "require"] {
+        let settings = format!("?sslmode={mode}&sslrootcert={trusted}");
+        connect("localhost", &settings).expect("a trusted server");
+    }
+    for (host, settings, words) in [
+        ("localhost", String::new(), "no encryption"),
+        ("localhost", "?sslmode=disable".to_owned(), "no encryption"),
+        ("localhost", "?sslmode=require".to_owned(), "certificate"),
+        (
+            "localhost",
+            format!("?sslmode=verify-full&sslrootcert={stranger}"),
+            "certificate",
+        ),
+        (
+            "127.0.0.1",
+            format!("?sslmode=verify-full&sslrootcert={trusted}"),
+            "certificate",
+        ),
+    ] {
+        let refused = connect(host, &settings).expect_err("no such connection");
+        assert!(
+            refused.to_string().contains(words),
+            "{host} {settings}: {refused}"
+        );
+    }
+}

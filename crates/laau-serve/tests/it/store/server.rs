@@ -9,6 +9,8 @@ use std::time::Duration;
 pub(crate) struct Server {
     folder: PathBuf,
     programs: PathBuf,
+    /// What the server is told besides.
+    settings: Vec<String>,
     /// Runs as long as the server; the server ends with the standard input that this process holds, even if it is killed.
     child: Option<Child>,
 }
@@ -72,10 +74,41 @@ impl Server {
         let mut server = Self {
             folder,
             programs,
+            settings: Vec::new(),
             child: None,
         };
         server.start();
         Some(server)
+    }
+
+    /// Starts anew with a certificate in PEM format, and lets in over TCP only who encrypts; gives the port.
+    pub(crate) fn encrypt(&mut self, certificate: &str, key: &str) -> u16 {
+        self.stop();
+        let data = self.folder.join("data");
+        for (name, content) in [
+            ("server.crt", certificate),
+            ("server.key", key),
+            (
+                "pg_hba.conf",
+                "local all all trust\nhostssl all all 127.0.0.1/32 trust\n",
+            ),
+        ] {
+            let path = data.join(name);
+            std::fs::write(&path, content).expect("the folder can be written");
+            run(Command::new("chmod").arg("600").arg(&path));
+            if root() {
+                run(Command::new("chown").arg("postgres").arg(&path));
+            }
+        }
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = listener.local_addr().expect("it is bound").port();
+        drop(listener);
+        self.settings = ["listen_addresses=127.0.0.1", "ssl=on", &format!("port={port}")]
+            .iter()
+            .flat_map(|setting| ["-c".to_owned(), (*setting).to_owned()])
+            .collect();
+        self.start();
+        port
     }
 
     /// One server for all tests that leave it as they find it.
@@ -87,21 +120,24 @@ impl Server {
     /// Starts the server and waits until it answers.
     pub(crate) fn start(&mut self) {
         let script = r#"
-            "$1"/postgres -D "$2"/data -k "$2" -c listen_addresses= -c fsync=on -c max_connections=50 \
-                -c shared_buffers=32MB >> "$2"/log 2>&1 &
+            programs=$1 folder=$2
+            shift 2
+            "$programs"/postgres -D "$folder"/data -k "$folder" -c listen_addresses= -c fsync=on \
+                -c max_connections=50 -c shared_buffers=32MB "$@" >> "$folder"/log 2>&1 &
             server=$!
             exec 3<&0
             ( read -r _ <&3; kill -INT $server ) &
             watch=$!
             wait $server
             kill $watch 2> /dev/null
-            [ -e "$2"/keep ] || rm -rf "$2""#;
+            [ -e "$folder"/keep ] || rm -rf "$folder""#;
         for _ in 0..100 {
             let mut shell = command(Path::new("/bin/sh"));
             shell
                 .args(["-c", script, "sh"])
                 .arg(&self.programs)
                 .arg(&self.folder)
+                .args(&self.settings)
                 .stdin(Stdio::piped())
                 .stderr(Stdio::null());
             std::fs::write(self.folder.join("keep"), "").expect("the folder can be written");
@@ -123,8 +159,22 @@ impl Server {
 
     fn answers(&self) -> bool {
         let mut ready = command(&self.programs.join("pg_isready"));
-        let status = ready.arg("-q").arg("-h").arg(&self.folder).status();
+        let status = ready
+            .arg("-q")
+            .arg("-h")
+            .arg(&self.folder)
+            .args(self.port())
+            .status();
         status.is_ok_and(|status| status.success())
+    }
+
+    /// Where PostgreSQL's programs find the server, if not at its usual port.
+    fn port(&self) -> Option<String> {
+        let port = self
+            .settings
+            .iter()
+            .find_map(|setting| setting.strip_prefix("port="));
+        port.map(|port| format!("--port={port}"))
     }
 
     /// Ends the server at once, without a word to anybody.
