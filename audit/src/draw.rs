@@ -1,5 +1,7 @@
 //! Random problems, contexts and scales. Everything comes from one seeded generator.
 
+use std::sync::OnceLock;
+
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
@@ -18,18 +20,44 @@ pub struct Size {
 }
 
 /// All kinds of problem.
-const KINDS: [Kind; 10] = [
+const KINDS: [Kind; 11] = [
     Kind::WeightedFairness,
     Kind::LogUtility,
     Kind::VmAllocation,
     Kind::Wireless,
     Kind::Trading,
     Kind::Power,
+    Kind::LlmTokens,
     Kind::Custom(Form::Quadratic),
     Kind::Custom(Form::Exponential),
     Kind::Custom(Form::Softplus),
     Kind::Custom(Form::Valley),
 ];
+
+/// The only kind that is drawn, if one was chosen.
+static ONLY: OnceLock<Kind> = OnceLock::new();
+
+/// Draws problems of one kind alone from here on; the first choice stands.
+pub fn draw_only(kind: Kind) {
+    ONLY.get_or_init(|| kind);
+}
+
+/// The kind that was chosen.
+#[must_use]
+pub fn only() -> Option<Kind> {
+    ONLY.get().copied()
+}
+
+/// Finds a kind of problem by its name.
+///
+/// # Errors
+/// The names there are.
+pub fn kind_named(name: &str) -> Result<Kind, String> {
+    KINDS.into_iter().find(|kind| kind.name() == name).ok_or_else(|| {
+        let names = KINDS.map(Kind::name);
+        format!("expected one of {}, found `{name}`", names.join(", "))
+    })
+}
 
 /// `true` with a probability.
 pub fn chance(rng: &mut ChaCha8Rng, share: f64) -> bool {
@@ -63,11 +91,11 @@ pub fn count(rng: &mut ChaCha8Rng, most: usize) -> usize {
     drawn.clamp(1, most)
 }
 
-/// Draws a problem of any kind.
+/// Draws a problem of any kind, or of the only one that was chosen.
 #[must_use]
 pub fn recipe(rng: &mut ChaCha8Rng, size: Size) -> Recipe {
     let kind = KINDS[rng.random_range(0..KINDS.len())];
-    recipe_of(kind, rng, size)
+    recipe_of(only().unwrap_or(kind), rng, size)
 }
 
 /// Draws a problem of one kind. What a constructor refuses (an empty box, while that is not legal) is widened.
@@ -80,7 +108,7 @@ pub fn recipe_of(kind: Kind, rng: &mut ChaCha8Rng, size: Size) -> Recipe {
     let budgets = match kind {
         Kind::WeightedFairness | Kind::Trading => 1,
         Kind::VmAllocation => d,
-        Kind::Wireless | Kind::Power => 2,
+        Kind::Wireless | Kind::Power | Kind::LlmTokens => 2,
         _ => count(rng, size.budgets),
     };
     let mut recipe = Recipe {
@@ -111,6 +139,10 @@ pub fn recipe_of(kind: Kind, rng: &mut ChaCha8Rng, size: Size) -> Recipe {
             recipe.parameter = recipe.lower[0] * rng.random_range(0.3..0.999);
             recipe.most = scale(rng, size.wild);
         }
+        Kind::LlmTokens => {
+            recipe.parameter = scale(rng, size.wild);
+            recipe.weights = vec![scale(rng, size.wild), scale(rng, size.wild)];
+        }
         Kind::Custom(Form::Quadratic) if chance(rng, 0.5) => {
             recipe.parameter = between_powers(rng, -2.0, 2.0);
         }
@@ -132,7 +164,7 @@ fn bounds(recipe: &mut Recipe, rng: &mut ChaCha8Rng, wild: f64) {
         recipe.kind,
         Kind::WeightedFairness | Kind::LogUtility | Kind::VmAllocation | Kind::Power
     );
-    let zero = matches!(recipe.kind, Kind::Wireless | Kind::Trading);
+    let zero = matches!(recipe.kind, Kind::Wireless | Kind::Trading | Kind::LlmTokens);
     let common = scale(rng, wild);
     for i in 0..d {
         let unit = if chance(rng, 0.9) {
@@ -238,6 +270,25 @@ pub fn context(recipe: &Recipe, rng: &mut ChaCha8Rng, wild: f64) -> Vec<f64> {
             };
             let mut context: Vec<f64> = (0..d).map(|_| load(rng, recipe.parameter)).collect();
             context.push(load(rng, recipe.most));
+            context
+        }
+        Kind::LlmTokens => {
+            // Around what can be granted, so that some ask for more and some for next to nothing.
+            let unit = if chance(rng, 0.7) { recipe.upper[0] } else { unit };
+            let mut context: Vec<f64> = (0..d)
+                .map(|_| {
+                    if chance(rng, 0.06) {
+                        0.0
+                    } else {
+                        unit * rng.random_range(0.02..1.5)
+                    }
+                })
+                .collect();
+            context.extend((0..d).map(|_| match rng.random_range(0..10) {
+                0 => 0.0,
+                1 => 1.0,
+                _ => rng.random_range(0.0..1.0),
+            }));
             context
         }
         Kind::Custom(form) => {

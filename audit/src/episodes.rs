@@ -181,11 +181,10 @@ impl Shrink for EpisodeCase {
         }
         for action in 0..self.recipe.actions() {
             if let Some(recipe) = self.recipe.without_action(action) {
-                let entry = self.recipe.context_of(action);
                 let budget = recipe.budgets < self.recipe.budgets;
                 let mut smaller = self.each(|course| {
                     for context in &mut course.contexts {
-                        context.remove(entry);
+                        self.recipe.forget(action, context);
                     }
                     if budget {
                         course.levels.remove(action);

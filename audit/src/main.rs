@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use clap::Parser;
 use laau_audit::checks::{Check, quiet_panics};
+use laau_audit::draw::{draw_only, kind_named};
+use laau_audit::recipe::Kind;
 use laau_audit::run::{Settings, check_named, run, run_one};
 
 /// Draws random instances of every problem and checks laau on them, independently of its own code.
@@ -34,6 +36,9 @@ struct Arguments {
     /// One check alone.
     #[arg(long, value_name = "CHECK", value_parser = check_named)]
     only: Option<Check>,
+    /// One problem alone, where a check draws any of them.
+    #[arg(long, value_name = "PROBLEM", value_parser = kind_named)]
+    problem: Option<Kind>,
     /// One case alone, by the seed that a failure was reported with.
     #[arg(long, value_name = "SEED", value_parser = seed, requires = "only")]
     case: Option<u64>,
@@ -50,6 +55,9 @@ fn seed(text: &str) -> Result<u64, String> {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     quiet_panics();
+    if let Some(kind) = arguments.problem {
+        draw_only(kind);
+    }
     let mut out = stdout().lock();
     let failed = if let (Some(check), Some(case)) = (arguments.only, arguments.case) {
         run_one(&check, case, &mut out).map(u64::from)

@@ -273,7 +273,7 @@ impl Shrink for LayerCase {
         for action in 0..self.recipe.actions() {
             if let Some(recipe) = self.recipe.without_action(action) {
                 let mut smaller = self.clone();
-                smaller.context.remove(self.recipe.context_of(action));
+                self.recipe.forget(action, &mut smaller.context);
                 if recipe.budgets < self.recipe.budgets {
                     smaller.multiplier.remove(action);
                     smaller.levels.remove(action);

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use laau_core::problems::{LogUtility, PowerProvisioning, Trading, VmAllocation, WeightedFairness, Wireless};
+use laau_core::problems::{
+    LlmTokens, LogUtility, PowerProvisioning, Trading, VmAllocation, WeightedFairness, Wireless,
+};
 use laau_core::{AutoDiff, Error, SmoothProblem};
 use laau_kkt::{FairnessLayer, InteriorPoint, Options};
 
@@ -24,8 +26,30 @@ pub enum Kind {
     Trading,
     /// [`PowerProvisioning`].
     Power,
+    /// [`LlmTokens`].
+    LlmTokens,
     /// A user-written one.
     Custom(Form),
+}
+
+impl Kind {
+    /// The name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::WeightedFairness => "weighted-fairness",
+            Self::LogUtility => "log-utility",
+            Self::VmAllocation => "vm-allocation",
+            Self::Wireless => "wireless",
+            Self::Trading => "trading",
+            Self::Power => "power",
+            Self::LlmTokens => "llm-tokens",
+            Self::Custom(Form::Quadratic) => "quadratic",
+            Self::Custom(Form::Exponential) => "exponential",
+            Self::Custom(Form::Softplus) => "softplus",
+            Self::Custom(Form::Valley) => "valley",
+        }
+    }
 }
 
 /// The numbers of a problem, in the same layout for every kind; what a kind does not use is empty or zero.
@@ -41,9 +65,9 @@ pub struct Recipe {
     pub upper: Vec<f64>,
     /// The usage matrix, row-major.
     pub matrix: Vec<f64>,
-    /// One positive number per action: energies of `power`, weights of user-written problems.
+    /// One positive number per action: energies of `power`, weights of user-written problems. The two prices of `llm-tokens`.
     pub weights: Vec<f64>,
-    /// `α`, bandwidth, impact, largest load, or coupling.
+    /// `α`, bandwidth, impact, largest load, `κ`, or coupling.
     pub parameter: f64,
     /// The largest intensity of `power`.
     pub most: f64,
@@ -102,6 +126,13 @@ impl Recipe {
                 lower,
                 upper,
             )?),
+            Kind::LlmTokens => Arc::new(LlmTokens::new(
+                d,
+                self.parameter,
+                self.weights[0],
+                self.weights[1],
+                upper,
+            )?),
             Kind::Custom(form) => Arc::new(AutoDiff::new(Custom {
                 form,
                 budgets: self.budgets,
@@ -153,16 +184,22 @@ impl Recipe {
     /// Whether all actions have the same box.
     #[must_use]
     pub fn one_box(&self) -> bool {
-        matches!(self.kind, Kind::LogUtility | Kind::Wireless | Kind::Power)
+        matches!(
+            self.kind,
+            Kind::LogUtility | Kind::Wireless | Kind::Power | Kind::LlmTokens
+        )
     }
 
-    /// The entry of the context that belongs to an action alone.
-    #[must_use]
-    pub fn context_of(&self, action: usize) -> usize {
+    /// Takes out of a context what belongs to an action alone.
+    pub fn forget(&self, action: usize, context: &mut Vec<f64>) {
         match self.kind {
-            Kind::VmAllocation | Kind::Wireless => action + 1,
-            _ => action,
-        }
+            Kind::VmAllocation | Kind::Wireless => context.remove(action + 1),
+            Kind::LlmTokens => {
+                context.remove(self.actions() + action);
+                context.remove(action)
+            }
+            _ => context.remove(action),
+        };
     }
 
     /// The same problem without an action; the only one stays.
@@ -175,7 +212,7 @@ impl Recipe {
         let mut smaller = self.clone();
         smaller.lower.remove(action);
         smaller.upper.remove(action);
-        if !smaller.weights.is_empty() {
+        if !smaller.weights.is_empty() && self.kind != Kind::LlmTokens {
             smaller.weights.remove(action);
         }
         if self.kind == Kind::VmAllocation {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use rayon::prelude::*;
 
 use crate::checks::{CHECKS, Check, Failure, Tally};
+use crate::draw::only;
 
 /// What is run.
 #[derive(Debug, Clone)]
@@ -143,11 +144,7 @@ fn round(
     for (seed, elapsed, result) in results {
         counts.slowest = counts.slowest.max((elapsed, seed));
         match result {
-            Ok(tally) => {
-                counts.tally.gradients += tally.gradients;
-                counts.tally.approximate += tally.approximate;
-                counts.tally.refused += tally.refused;
-            }
+            Ok(tally) => counts.tally.add(tally),
             Err(failure) => {
                 let (count, _) = counts.failures.entry(failure.kind.clone()).or_insert((0, seed));
                 *count += 1;
@@ -169,9 +166,10 @@ fn round(
 fn report(check: &Check, seed: u64, failure: &Failure, out: &mut dyn Write) -> std::io::Result<()> {
     let name = check.name;
     writeln!(out, "FAILED {name}: {}: {}", failure.kind, failure.message)?;
+    let problem = only().map_or_else(String::new, |kind| format!(" --problem {}", kind.name()));
     writeln!(
         out,
-        "  repeat: cargo xtask audit --only {name} --case {seed:#018x}"
+        "  repeat: cargo xtask audit --only {name}{problem} --case {seed:#018x}"
     )?;
     let (text, shrunk) = check.shrunk(seed, failure, PATIENCE);
     writeln!(out, "  shrunk: {}: {}", shrunk.kind, shrunk.message)?;
@@ -185,8 +183,8 @@ fn report(check: &Check, seed: u64, failure: &Failure, out: &mut dyn Write) -> s
 fn table(checks: &[Check], counts: &[Counts], out: &mut dyn Write) -> std::io::Result<u64> {
     writeln!(
         out,
-        "{:<12} {:>8} {:>8} {:>8} {:>12} {:>12}  slowest case",
-        "check", "cases", "refused", "failed", "approximate", "slowest"
+        "{:<12} {:>8} {:>8} {:>8} {:>9} {:>12} {:>12}  slowest case",
+        "check", "cases", "refused", "failed", "episodes", "approximate", "slowest"
     )?;
     let (mut passed, mut failed) = (0, 0);
     for (check, counts) in checks.iter().zip(counts) {
@@ -196,9 +194,13 @@ fn table(checks: &[Check], counts: &[Counts], out: &mut dyn Write) -> std::io::R
             let share = counts.tally.approximate as f64 / counts.tally.gradients as f64;
             format!("{:.1} %", 100.0 * share)
         };
+        let episodes = match counts.tally.episodes {
+            0 => "-".to_owned(),
+            episodes => episodes.to_string(),
+        };
         writeln!(
             out,
-            "{:<12} {:>8} {:>8} {:>8} {share:>12} {:>9.0} ms  {:#018x}",
+            "{:<12} {:>8} {:>8} {:>8} {episodes:>9} {share:>12} {:>9.0} ms  {:#018x}",
             check.name,
             counts.cases,
             counts.tally.refused,

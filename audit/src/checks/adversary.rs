@@ -2,14 +2,19 @@
 
 use std::sync::Arc;
 
-use laau_core::{Agent, Episodes, Error, Guarded, Observation, Policy, Problem, Projection, rollout};
+use laau_core::{
+    Agent, Episodes, Error, Guarded, Multiplier, Observation, Policy, Pricer, Problem, Projection, Task,
+    Unrolled, rollout,
+};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::guard::promise;
+use super::policies::{honest, task};
 use super::{Audit, Failure, Tally};
-use crate::draw::{self, Size, between_powers};
+use crate::draw::{self, Size, between_powers, chance};
 use crate::episodes::{EpisodeCase, Played};
+use crate::query::typical_prices;
 
 /// Evaluations of one climb.
 const EVALUATIONS: usize = 500;
@@ -35,12 +40,17 @@ impl Audit for Adversary {
             return Ok(Tally::REFUSED);
         };
         let mut rng = ChaCha8Rng::seed_from_u64(case.seed);
-        let mut attack = Attack::new(&played, &mut rng);
-        let mut best = attack.shortfall(&played.problem)?;
+        let task = task(&played).map_err(|error| Failure::new("task", error))?;
+        let mut attack = Attack::new(case, &played, &mut rng);
+        let mut best = attack.shortfall(&played, &task)?;
+        let mut tally = Tally::default();
         for _ in 0..EVALUATIONS {
             let kept = attack.clone();
             attack.change(&mut rng);
-            match attack.shortfall(&played.problem) {
+            let found = attack.shortfall(&played, &task);
+            // What the problem refuses was not played.
+            tally.episodes += u64::from(matches!(found, Ok(Some(_))));
+            match found {
                 Ok(Some(shortfall)) if best.is_none_or(|best| shortfall >= best) => best = Some(shortfall),
                 Ok(_) => attack = kept,
                 Err(failure) => {
@@ -51,7 +61,7 @@ impl Audit for Adversary {
                 }
             }
         }
-        Ok(Tally::default())
+        Ok(tally)
     }
 }
 
@@ -60,16 +70,20 @@ impl Audit for Adversary {
 struct Attack {
     horizon: usize,
     level: f64,
+    /// Whether the layer decides where the guard acts, with advice that prices.
+    layered: bool,
     contexts: Vec<f64>,
     budgets: Vec<f64>,
     /// Actions that are advised, `N × d`, whatever can be paid.
     advice: Vec<f64>,
+    /// Prices that are advised instead in the layer form, `N × M`.
+    prices: Vec<f64>,
     /// Actions that the incumbent wants; they are made payable.
     incumbent: Vec<f64>,
 }
 
 impl Attack {
-    fn new(played: &Played, rng: &mut ChaCha8Rng) -> Self {
+    fn new(case: &EpisodeCase, played: &Played, rng: &mut ChaCha8Rng) -> Self {
         let (problem, episode) = (&*played.problem, played.episodes.get(0));
         let mut actions = || -> Vec<f64> {
             let bounds = || problem.lower().iter().zip(problem.upper());
@@ -79,12 +93,18 @@ impl Attack {
                 .collect()
         };
         let (advice, incumbent) = (actions(), actions());
+        let prices = (0..episode.horizon())
+            .flat_map(|step| typical_prices(&case.recipe, episode.context(step)))
+            .map(|price| price * between_powers(rng, -1.5, 0.5))
+            .collect();
         Self {
             horizon: episode.horizon(),
             level: rng.random_range(0.0..=1.0),
+            layered: chance(rng, 0.5),
             contexts: episode.contexts().to_vec(),
             budgets: episode.budgets().to_vec(),
             advice,
+            prices,
             incumbent,
         }
     }
@@ -94,7 +114,11 @@ impl Attack {
         let tables = [
             &mut self.contexts,
             &mut self.budgets,
-            &mut self.advice,
+            if self.layered {
+                &mut self.prices
+            } else {
+                &mut self.advice
+            },
             &mut self.incumbent,
         ];
         let table = rng.random_range(0..=tables.len());
@@ -118,7 +142,8 @@ impl Attack {
     }
 
     /// `γ G† − G` at its largest over the steps; nothing where the problem refuses the numbers.
-    fn shortfall(&self, problem: &Arc<dyn laau_core::SmoothProblem>) -> Result<Option<f64>, Failure> {
+    fn shortfall(&self, played: &Played, task: &Task) -> Result<Option<f64>, Failure> {
+        let problem = &played.problem;
         let dimensions = problem.dimensions();
         let Ok(episodes) = Episodes::new(
             self.horizon,
@@ -139,26 +164,61 @@ impl Attack {
         };
         let failed = |error: Error| Failure::new("rollout", error.to_string());
         let incumbent = Arc::new(plan(&self.incumbent, true));
+        let advice: Arc<dyn Policy> = if self.layered {
+            let prices = PlannedPrices {
+                prices: self.prices.clone(),
+                budgets: dimensions.budgets,
+            };
+            Arc::new(Unrolled::new("prices", prices, played.layer.fork()).map_err(failed)?)
+        } else {
+            Arc::new(plan(&self.advice, false))
+        };
         let guarded = Guarded::new(
             "guarded",
-            Arc::new(plan(&self.advice, false)),
+            advice,
             Arc::clone(&incumbent) as Arc<_>,
             Arc::clone(problem) as Arc<_>,
             self.level,
         )
         .map_err(failed)?;
+        let guarded = if self.layered {
+            guarded.in_layer(task)
+        } else {
+            guarded
+        };
         let episode = episodes.get(0);
         let ours = rollout(&**problem, &guarded, &episode).map_err(failed)?;
         let certificate = ours
             .certificate
             .ok_or_else(|| Failure::new("certificate", "none"))?;
-        if certificate.margin < 0.0 {
-            // Rare: only then the promise is worked out in integers.
-            let theirs = rollout(&**problem, &*incumbent, &episode).map_err(failed)?;
-            promise(&**problem, &episode, &ours, &theirs, self.level)
-                .map_err(|word| Failure::new("promise", word))?;
-        }
+        let theirs = rollout(&**problem, &*incumbent, &episode).map_err(failed)?;
+        honest("guarded", &**problem, &episode, &ours)?;
+        promise(&**problem, &episode, &ours, &theirs, self.level)
+            .map_err(|word| Failure::new("promise", word))?;
         Ok(Some(-certificate.margin - certificate.allowance))
+    }
+}
+
+/// Given prices.
+struct PlannedPrices {
+    prices: Vec<f64>,
+    budgets: usize,
+}
+
+impl Multiplier for PlannedPrices {
+    fn budgets(&self) -> usize {
+        self.budgets
+    }
+
+    fn begin(&self) -> Box<dyn Pricer + '_> {
+        Box::new(self)
+    }
+}
+
+impl Pricer for &PlannedPrices {
+    fn price(&mut self, observation: &Observation<'_>, multiplier: &mut [f64]) -> Result<(), Error> {
+        multiplier.copy_from_slice(&self.prices[observation.step * self.budgets..][..self.budgets]);
+        Ok(())
     }
 }
 

@@ -95,7 +95,7 @@ fn judge(case: &LayerCase, resolved: &Resolved, solver: &mut dyn Differentiate) 
     let kinks = Kinks::new(resolved, solution);
     let mut all_smooth = true;
     for probe in probes(dimensions) {
-        let found = differences(case, resolved, solver, &upstream, probe);
+        let found = differences((case, resolved), solution, solver, &upstream, probe);
         let gradient = match probe {
             Probe::Multiplier(m) => gradients.multipliers[m],
             Probe::Remaining(m) => gradients.available[m],
@@ -123,7 +123,7 @@ fn judge(case: &LayerCase, resolved: &Resolved, solver: &mut dyn Differentiate) 
     Ok(Tally {
         gradients: 1,
         approximate: u64::from(approximate),
-        refused: 0,
+        ..Tally::default()
     })
 }
 
@@ -174,8 +174,8 @@ fn probes(dimensions: Dimensions) -> Vec<Probe> {
 
 /// Moves one input and solves again.
 fn differences(
-    case: &LayerCase,
-    resolved: &Resolved,
+    (case, resolved): (&LayerCase, &Resolved),
+    solution: SolutionRef<'_>,
     solver: &mut dyn Differentiate,
     upstream: &[f64],
     probe: Probe,
@@ -196,7 +196,10 @@ fn differences(
             let room = (remaining[m] - corner[m]).max(1e-6 * remaining[m].abs());
             (remaining[m], room.min(remaining[m].abs()).max(1e-300))
         }
-        Probe::Context(k) if context[k] == 0.0 => (0.0, (1e-3 * largest).max(1e-12)),
+        // Nothing says how large a step from zero is, but that it must not free an action from its bound.
+        Probe::Context(k) if context[k] == 0.0 => {
+            (0.0, (1e-3 * largest).max(1e-12).min(reach(resolved, solution, k)))
+        }
         Probe::Context(k) => (context[k], context[k]),
     };
     let both = value - 1e-2 * size > 0.0;
@@ -230,12 +233,41 @@ fn differences(
     }
 }
 
+/// How far an entry of the context may move, to first order, before an action leaves the bound that holds it.
+fn reach(resolved: &Resolved, solution: SolutionRef<'_>, entry: usize) -> f64 {
+    let (problem, query, x) = (&*resolved.problem, resolved.query(), solution.action);
+    let Dimensions {
+        actions: d,
+        context: q,
+        ..
+    } = problem.dimensions();
+    let (mut slope, mut terms, mut mixed) = (vec![0.0; d], vec![0.0; d], vec![0.0; d * q]);
+    Lagrangian::new(problem, query, solution.duals).gradient_and_terms(x, &mut slope, &mut terms);
+    let weights: Vec<f64> = query
+        .multiplier
+        .iter()
+        .zip(solution.duals)
+        .map(|(l, m)| l + m)
+        .collect();
+    problem.lagrangian_mixed(x, query.context, &weights, &mut mixed);
+    (0..d)
+        .filter(|&i| {
+            let (lower, upper) = (problem.lower()[i], problem.upper()[i]);
+            (x[i] - lower).min(upper - x[i]) <= 1e-9 * upper.abs() && slope[i].abs() > NEAR * terms[i]
+        })
+        .map(|i| slope[i].abs() / mixed[i * q + entry].abs())
+        .filter(|reach| *reach > 0.0)
+        .fold(f64::INFINITY, f64::min)
+}
+
 /// How near each constraint is to being active with a zero dual: the larger of relative slack and relative dual.
 struct Kinks {
     margins: Vec<f64>,
     free: usize,
     active: usize,
     flat: bool,
+    /// Whether an active budget is as near the end of all feasible ones, what the lower corner uses.
+    cornered: bool,
 }
 
 impl Kinks {
@@ -267,7 +299,9 @@ impl Kinks {
             free: 0,
             active: 0,
             flat: false,
+            cornered: false,
         };
+        let corner = resolved.usage(problem.lower());
         for i in 0..d {
             // What the gradient changes by over the action's own size: terms may cancel inside the cost.
             terms[i] += (hessian[i * d + i] * x[i]).abs();
@@ -304,6 +338,11 @@ impl Kinks {
             let dual = (0..d).map(push).fold(0.0, f64::max);
             kinks.margins.push(slack.max(dual));
             kinks.active += usize::from(slack <= NEAR);
+            let room = ratio(
+                query.available[row] - corner[row],
+                query.available[row].abs() + corner[row].abs(),
+            );
+            kinks.cornered |= slack <= NEAR && room <= NEAR;
         }
         kinks
     }
@@ -322,6 +361,8 @@ impl Kinks {
             Inexact::SingularHessian => self.flat,
             Inexact::TooManyActive => self.active > self.free,
             Inexact::DependentConstraints => self.active > 1 || self.active > self.free,
+            // Beyond the lower corner there is no solution: the end of the domain, which a rounding of usage may be.
+            Inexact::NotSolved => self.cornered,
             _ => false,
         }
     }
@@ -412,5 +453,27 @@ mod tests {
         check(1.0, false, None);
         check(1.01, false, Some("wrong-gradient"));
         check(1.0, true, Some("needless-flag"));
+    }
+
+    /// A class of requests that asks for nothing is granted nothing until it asks for 3e-14, where a grant is worth its price.
+    #[test]
+    fn a_step_from_zero_does_not_free_an_action_from_its_bound() {
+        let case = LayerCase {
+            recipe: Recipe {
+                kind: Kind::LlmTokens,
+                budgets: 2,
+                lower: vec![0.0; 2],
+                upper: vec![1.0; 2],
+                matrix: Vec::new(),
+                weights: vec![1.0; 2],
+                parameter: 4e10,
+                most: 0.0,
+            },
+            context: vec![0.0, 1000.0, 0.0, 0.0],
+            multiplier: vec![0.0, 0.0005],
+            levels: vec![Level::Share(1.0), Level::Share(1.0)],
+        };
+        let tally = Derivative::check(&case).unwrap();
+        assert_eq!((tally.gradients, tally.approximate), (1, 0));
     }
 }

@@ -46,6 +46,7 @@ impl Audit for Guards {
         };
         let task = task(&played).map_err(|error| Failure::new("task", error))?;
         let mut rng = ChaCha8Rng::seed_from_u64(case.seed);
+        let mut tally = Tally::default();
         for _ in 0..PAIRS {
             let level = match rng.random_range(1..=6) {
                 1 => 0.0,
@@ -63,8 +64,9 @@ impl Audit for Guards {
             let layered = chance(&mut rng, 0.5);
             pair(&played, &task, advice, &incumbent, level, layered)
                 .map_err(|failure| failure.of(&*played.problem))?;
+            tally.episodes += played.episodes.len() as u64;
         }
-        Ok(Tally::default())
+        Ok(tally)
     }
 }
 
@@ -101,7 +103,7 @@ fn pair(
     Ok(())
 }
 
-/// `G_N ≥ γ G†_N − allowance`, in integers.
+/// `G_t ≥ γ G†_t − allowance` after every step, in integers, and a margin that says no more than they do.
 pub(super) fn promise(
     problem: &dyn Problem,
     episode: &Episode<'_>,
@@ -112,17 +114,24 @@ pub(super) fn promise(
     let certificate = ours
         .certificate
         .ok_or("a guarded rollout without a certificate")?;
-    let gain = |rollout: &Rollout| -> BigInt {
-        (0..episode.horizon())
-            .map(|step| {
-                integer(problem.cost(problem.lower(), episode.context(step))) - integer(rollout.costs[step])
-            })
-            .sum()
-    };
-    let (mine, other) = (gain(ours), gain(theirs));
-    let lead = mine * integer(1.0) - integer(level) * &other;
-    if lead < -integer(certificate.allowance) * integer(1.0) {
+    let (unit, level) = (integer(1.0), integer(level));
+    let (mut lead, mut least) = (BigInt::ZERO, None);
+    for step in 0..episode.horizon() {
+        let corner = integer(problem.cost(problem.lower(), episode.context(step)));
+        let gain = |rollout: &Rollout| &corner - integer(rollout.costs[step]);
+        lead += gain(ours) * &unit - gain(theirs) * &level;
+        if least.as_ref().is_none_or(|least| lead < *least) {
+            least = Some(lead.clone());
+        }
+    }
+    let least = least.unwrap_or_default();
+    if least < -integer(certificate.allowance) * &unit {
         return Err(format!("short of the promise: {certificate:?}"));
+    }
+    if integer(certificate.margin) * &unit > least {
+        return Err(format!(
+            "a margin that is larger than the exact one: {certificate:?}"
+        ));
     }
     // A step that was rounded may take a few roundings of its cost, not more.
     let largest = (0..episode.horizon())

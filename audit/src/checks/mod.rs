@@ -58,6 +58,8 @@ pub struct Tally {
     pub approximate: u64,
     /// Cases that a constructor or a check of contexts refused, so that there was nothing to check.
     pub refused: u64,
+    /// Episodes that were played behind a guard and held against its promise.
+    pub episodes: u64,
 }
 
 impl Tally {
@@ -66,7 +68,16 @@ impl Tally {
         gradients: 0,
         approximate: 0,
         refused: 1,
+        episodes: 0,
     };
+
+    /// Adds what another case has seen.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.gradients += other.gradients;
+        self.approximate += other.approximate;
+        self.refused += other.refused;
+        self.episodes += other.episodes;
+    }
 }
 
 /// Draws cases and checks them.

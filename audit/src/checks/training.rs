@@ -110,7 +110,7 @@ fn gradient(case: &EpisodeCase, played: &Played) -> Result<Tally, Failure> {
     let tally = Tally {
         gradients: found.counts.exact + found.counts.approximate,
         approximate: found.counts.approximate,
-        refused: 0,
+        ..Tally::default()
     };
     if found.counts.approximate > 0 {
         return Ok(tally);

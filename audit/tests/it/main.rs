@@ -2,3 +2,4 @@
 #![expect(clippy::unwrap_used, reason = "a test panics where something is wrong")]
 
 mod certificates;
+mod learned;
