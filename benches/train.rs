@@ -12,7 +12,9 @@ use laau_core::problems::{VmAllocation, WeightedFairness};
 use laau_core::{Differentiate, Episodes, Fit, FitSets, Player, Shadow, StepSolver, Task};
 use laau_kkt::{FairnessLayer, InteriorPoint, Options};
 use laau_net::candle_engine::CandleEngine;
-use laau_net::{Engine, FusedEngine, Model, ModelSpec, Optimiser, OptimiserState, Statistics, Training};
+use laau_net::{
+    Engine, FusedEngine, Model, ModelSpec, Optimiser, OptimiserState, Precision, Statistics, Training,
+};
 
 fn layer() -> FairnessLayer {
     FairnessLayer::new(WeightedFairness::paper())
@@ -85,8 +87,11 @@ fn fused(c: &mut Criterion) {
     }
     for (horizon, batch, width) in sizes {
         let model = minibatch_model(&mut layer(), &fairness_episodes(200, horizon), width);
-        let engine = FusedEngine::new(layer().fork(), &model.spec, batch).expect("a layer of the problem");
-        minibatches(c, "fused", Box::new(engine), model, batch);
+        for (name, precision) in [("fused", Precision::F64), ("fused-f32", Precision::F32)] {
+            let engine = FusedEngine::with_precision(layer().fork(), &model.spec, batch, precision);
+            let engine = engine.expect("a layer of the problem");
+            minibatches(c, name, Box::new(engine), model.clone(), batch);
+        }
     }
 }
 

@@ -29,12 +29,7 @@ def train(steps, batch, width, form):
 
 for steps in grid["steps"]:
     for batch in grid["batches"]:
-        # A few episodes are not worth a second thread, here as there.
-        if THREADS > 1 and batch == min(grid["batches"]):
-            continue
         for width in grid["widths"]:
             for form in ("sum", "dot"):
-                # Sums took 1.3 to 14 times as long as matrix products there (f32 and f64), and up to eight seconds.
-                if form == "dot" or batch * width * width < 500_000:
-                    train(steps, batch, width, form)
+                train(steps, batch, width, form)
 serve(jax=jax.__version__)

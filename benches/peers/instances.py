@@ -1,6 +1,6 @@
 """Draws every instance from fixed seeds and writes them to a folder, with solutions and gradients in 40 digits.
 
-instances.json: the layer (scalar and d = 8, M = 3), the episodes with strict budgets, the sizes of the training sets.
+instances.json: the layer (scalar, d = 8 and M = 3, and wide ones), the episodes with strict budgets, the sizes of the training sets.
 training.f64:   contexts (episodes x steps), then budgets (episodes), little-endian doubles.
 grid-N.f64:     the same for the sizes of the grid, of N steps.
 """
@@ -81,7 +81,7 @@ def refine(c, lam, b, w, A, lower, upper):
     )
 
 
-def layer(rng, A, lower, upper, lam, b):
+def layer(rng, A, lower, upper, lam, b, refine=refine):
     m, d = A.shape
     rows = dict(
         contexts=rng.uniform(0.5, 2.0, (BATCH, d)),
@@ -95,6 +95,98 @@ def layer(rng, A, lower, upper, lam, b):
         **{key: value.tolist() for key, value in rows.items()},
         **{key: [answer[key] for answer in answers] for key in answers[0]},
     )
+
+
+def solve_wide(c, lam, b, A, lower, upper):
+    """The same interior point, reduced to a system of one row per budget; gives duals, active budgets and free actions."""
+    m, d = A.shape
+    x = np.full(d, lower * 1.5)
+    z = 1.0 / np.concatenate([b - A @ x, upper - x, x - lower])
+    for _ in range(100):
+        s = np.concatenate([b - A @ x, upper - x, x - lower])
+        mu = s @ z / len(s)
+        residual = -c / x + A.T @ (lam + z[:m]) + z[m:m + d] - z[m + d:]
+        # Near enough to tell what is active; further on, the reduced system loses its digits.
+        if mu < 1e-9:
+            break
+        W = z / s
+        t = z - 0.1 * mu / s
+        right = -residual + A.T @ t[:m] + t[m:m + d] - t[m + d:]
+        D = c / x**2 + W[m:m + d] + W[m + d:]
+        y = np.linalg.solve(np.diag(1 / W[:m]) + (A / D) @ A.T, A @ (right / D))
+        dx = (right - A.T @ y) / D
+        ds = np.concatenate([-A @ dx, -dx, dx])
+        dz = 0.1 * mu / s - z - W * ds
+        step = 1.0
+        for v, dv in ((s, ds), (z, dz), (x, dx)):
+            if (dv < 0).any():
+                step = min(step, 0.995 * (v[dv < 0] / -dv[dv < 0]).min())
+        x, z = x + step * dx, z + step * dz
+    s = np.concatenate([b - A @ x, upper - x, x - lower])
+    active = z > s
+    bound = np.where(active[m:m + d], upper, np.where(active[m + d:], lower, np.nan))
+    return z[:m], np.flatnonzero(active[:m]), bound
+
+
+def refine_wide(c, lam, b, w, A, lower, upper):
+    """Newton on the duals of the active budgets in 40 digits, every action a function of them; then the adjoint."""
+    m, d = A.shape
+    duals, active, bound = solve_wide(c, lam, b, A, lower, upper)
+    free = np.flatnonzero(np.isnan(bound))
+    exact = lambda values: [mp.mpf(float(v)) for v in values]
+    c, lam, b, w, mu = exact(c), exact(lam), exact(b), exact(w), exact(duals[active])
+    columns = [exact(column) for column in A.T]
+    x = [mp.mpf(0) if np.isnan(v) else mp.mpf(float(v)) for v in bound]
+    k = len(active)
+
+    def weigh(values):
+        """Sums over free actions of the active rows' products."""
+        found = mp.zeros(k)
+        for i, value in zip(free, values):
+            rows = [columns[i][j] for j in active]
+            for p in range(k):
+                for q in range(p + 1):
+                    found[p, q] += rows[p] * rows[q] * value
+        for p in range(k):
+            for q in range(p):
+                found[q, p] = found[p, q]
+        return found
+
+    for _ in range(9):
+        for i in free:
+            price = sum(a * l for a, l in zip(columns[i], lam)) + sum(columns[i][j] * v for j, v in zip(active, mu))
+            x[i] = c[i] / price
+        r = [sum(columns[i][j] * x[i] for i in range(d)) - b[j] for j in active]
+        if k:
+            step = mp.lu_solve(weigh([x[i] ** 2 / c[i] for i in free]), mp.matrix(r))
+            mu = [v + step[j] for j, v in enumerate(mu)]
+    assert all(abs(v) < mp.mpf(10) ** -30 for v in r) and all(v > 0 for v in mu)
+    assert all(sum(columns[i][j] * x[i] for i in range(d)) <= b[j] + mp.mpf(10) ** -30 for j in range(m))
+    assert all(lower <= v <= upper for v in x)
+    inverse = {i: x[i] ** 2 / c[i] for i in free}
+    y = [mp.mpf(0)] * k
+    if k:
+        right = [sum(columns[i][j] * inverse[i] * w[i] for i in free) for j in active]
+        y = list(mp.lu_solve(weigh([inverse[i] for i in free]), mp.matrix(right)))
+    v = [mp.mpf(0)] * d
+    for i in free:
+        v[i] = inverse[i] * (w[i] - sum(columns[i][j] * u for j, u in zip(active, y)))
+    by_b = [0.0] * m
+    for j, u in zip(active, y):
+        by_b[j] = float(u)
+    return dict(
+        x=[float(value) for value in x],
+        by_multiplier=[float(-sum(columns[i][j] * v[i] for i in range(d))) for j in range(m)],
+        by_remaining=by_b,
+        by_context=[float(v[i] / x[i]) for i in range(d)],
+    )
+
+
+def wide(d, m=4):
+    """Many actions on few budgets: what an action costs and uses does not change with their number."""
+    rng = np.random.default_rng(d)
+    A = rng.uniform(0.0, 1.0, (m, d))
+    return layer(rng, A, 0.1, 10.0, (0.05, 0.3), (0.7 * d, 1.8 * d), refine_wide)
 
 
 def strict(rng, A, episodes=30, steps=20, lower=0.1):
@@ -133,6 +225,7 @@ def main(folder):
     content = {
         "layer-scalar": layer(np.random.default_rng(1), np.ones((1, 1)), 1.0, 40.0, (0.02, 0.25), (5.0, 60.0)),
         "layer-8x3": layer(np.random.default_rng(2), A, 0.1, 10.0, (0.05, 0.4), (6.0, 16.0)),
+        "wide": {f"wide/d={d},M=4": wide(d) for d in (64, 256, 1024)},
         "strict": strict(np.random.default_rng(5), A),
         "train": train(folder),
         "grid": grid(folder),

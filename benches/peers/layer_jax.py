@@ -1,5 +1,6 @@
 """The convex layer in JAX, compiled and mapped over the batch, in doubles: the closed form (scalar), an interior point of a fixed
-number of steps with a hand-written KKT adjoint, and the same forward under jaxopt's implicit differentiation."""
+number of steps with a hand-written KKT adjoint, the same with every system reduced to the budgets, and the same forward under
+jaxopt's implicit differentiation."""
 import os
 from importlib.metadata import version
 
@@ -79,6 +80,58 @@ def make(A, lower, upper, start, iterations):
     return layer, lambda c, lam, b: root(None, c, lam, b)[:d]
 
 
+def make_reduced(A, lower, upper, start, iterations):
+    """The same interior point and adjoint with every system reduced to one row per budget: the box and the utility are diagonal."""
+    A = jnp.asarray(A)
+    m, d = A.shape
+
+    def system(D, W):
+        """Solves (D + A'WA) v = r by a Cholesky of M rows."""
+        factor = jax.scipy.linalg.cho_factor(jnp.diag(1 / W) + (A / D) @ A.T)
+        return lambda r: (r - A.T @ jax.scipy.linalg.cho_solve(factor, A @ (r / D))) / D
+
+    def slacks(x, b):
+        return b - A @ x, upper - x, x - lower
+
+    def room(v, dv):
+        return jnp.min(jnp.where(dv < 0, v / jnp.where(dv < 0, -dv, 1.0), jnp.inf))
+
+    def solve(c, lam, b):
+        def step(carry, _):
+            x, z = carry
+            s = slacks(x, b)
+            mu = sum(jnp.vdot(a, e) for a, e in zip(s, z)) / (m + 2 * d)
+            t = 0.1 * mu
+            W = [e / a for a, e in zip(s, z)]
+            right = c / x - A.T @ (lam + t / s[0]) - t / s[1] + t / s[2]
+            dx = system(c / x**2 + W[1] + W[2], W[0])(right)
+            ds = (-A @ dx, -dx, dx)
+            dz = [t / a - e - w * da for a, e, w, da in zip(s, z, W, ds)]
+            rooms = [room(x, dx)] + [room(v, dv) for v, dv in zip((*s, *z), (*ds, *dz))]
+            a = jnp.minimum(1.0, 0.995 * jnp.stack(rooms).min())
+            go = mu > 1e-12
+            return (x + jnp.where(go, a * dx, 0.0), tuple(e + jnp.where(go, a * de, 0.0) for e, de in zip(z, dz))), None
+        x = jnp.full(d, start)
+        (x, z), _ = jax.lax.scan(step, (x, tuple(1.0 / a for a in slacks(x, b))), None, length=iterations)
+        return x, z, slacks(x, b)
+
+    @jax.custom_vjp
+    def layer(c, lam, b):
+        return solve(c, lam, b)[0]
+
+    def forward(c, lam, b):
+        x, z, s = solve(c, lam, b)
+        return x, (c, x, z, s)
+
+    def backward(kept, w):
+        c, x, z, s = kept
+        W = [e / a for a, e in zip(s, z)]
+        v = system(c / x**2 + W[1] + W[2], W[0])(w)
+        return v / x, -A @ v, W[0] * (A @ v)
+    layer.defvjp(forward, backward)
+    return layer
+
+
 def measure(peer, work, variant, layer, data):
     c, lam, b = (jnp.asarray(data[key]) for key in ("contexts", "multipliers", "remaining"))
     w, A = jnp.asarray(data["upstream"]), np.asarray(data["usage"])
@@ -138,6 +191,9 @@ for work, problem, start in (("layer-scalar", scalar, 1.5), ("layer-8x3", severa
     else:
         attempt("jaxopt", work, "custom_root over the same interior point",
                 lambda: measure("jaxopt", work, "custom_root over the same interior point", root, problem))
+for work, problem in (("layer-8x3", several), *data["wide"].items()):
+    reduced = make_reduced(problem["usage"], problem["lower"], problem["upper"], 0.2, 22 if work == "layer-8x3" else 40)
+    attempt("jax", work, "interior point, M × M", lambda: measure("jax", work, "interior point, M × M", reduced, problem))
 hand = make(several["usage"], several["lower"], several["upper"], 0.2, 22)[0]
 attempt("jax", "solve-8x3", "interior point, jit", lambda: latency(hand, several))
 # A start in the middle of nothing: episodes end with little room above the lower corner.

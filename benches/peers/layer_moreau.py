@@ -3,7 +3,8 @@ from protocol import attempt, case, error, instances, serve
 
 import moreau
 import numpy as np
-from scipy import sparse
+
+from cones import cones
 
 
 def measure(work, variant, data, **settings):
@@ -11,27 +12,16 @@ def measure(work, variant, data, **settings):
     m, d = A.shape
     c, lam, b, w = (np.asarray(data[key]) for key in ("contexts", "multipliers", "remaining", "upstream"))
     batch = len(c)
-    G = np.vstack([A, np.eye(d), -np.eye(d)])
-    k, n = len(G), 2 * d
-    # Variables (x, t), cost (A'lam, -c); rows Gx <= h, then (t_i, 1, x_i) in the exponential cone.
-    rows = np.zeros((k + 3 * d, n))
-    rows[:k, :d] = G
-    for i in range(d):
-        rows[k + 3 * i, d + i] = -1
-        rows[k + 3 * i + 2, i] = -1
-    rows = sparse.csr_array(rows)
+    rows, k, right = cones(data)
+    n = 2 * d
     solver = moreau.CompiledSolver(
         n, k + 3 * d, np.zeros(n + 1, dtype=int), np.zeros(0, dtype=int), rows.indptr, rows.indices,
         moreau.Cones(num_nonneg_cones=k, num_exp_cones=d),
         moreau.Settings(device="cpu", batch_size=batch, enable_grad=True, ipm_settings=moreau.IPMSettings(**settings)))
     solver.setup(np.zeros((batch, 0)), np.tile(rows.data, (batch, 1)))
-    box = np.tile(np.concatenate([np.full(d, data["upper"]), np.full(d, -data["lower"])]), (batch, 1))
 
     def run():
-        q = np.concatenate([lam @ A, -c], 1)
-        h = np.zeros((batch, k + 3 * d))
-        h[:, :k] = np.concatenate([b, box], 1)
-        h[:, k + 1::3] = 1.0
+        q, h = right(c, lam, b)
         solution = solver.solve(q, h)
         upstream = np.zeros((batch, n))
         upstream[:, :d] = w
@@ -46,10 +36,11 @@ def measure(work, variant, data, **settings):
 
 
 data = instances()
-for work in ("layer-scalar", "layer-8x3"):
+works = {"layer-scalar": data["layer-scalar"], "layer-8x3": data["layer-8x3"], **data["wide"]}
+for work, problem in works.items():
     for variant, settings in (
         ("default", {}),
         ("tolerances 1e-11", dict(tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)),
     ):
-        attempt("moreau", work, variant, lambda: measure(work, variant, data[work], **settings))
+        attempt("moreau", work, variant, lambda: measure(work, variant, problem, **settings))
 serve(moreau=getattr(moreau, "__version__", "unknown"))

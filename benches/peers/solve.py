@@ -7,6 +7,8 @@ from protocol import attempt, case, error, failed, instances, serve
 import numpy as np
 from scipy import optimize, sparse
 
+from cones import cones
+
 warnings.filterwarnings("ignore")
 data = instances()["layer-8x3"]
 A = np.asarray(data["usage"])
@@ -26,27 +28,11 @@ def measure(peer, variant, solve):
          violation=float(max(0.0, (x @ A.T - b).max())))
 
 
-def cones():
-    G = np.vstack([A, np.eye(D), -np.eye(D)])
-    k = len(G)
-    rows = np.zeros((k + 3 * D, 2 * D))
-    rows[:k, :D] = G
-    for i in range(D):
-        rows[k + 3 * i, D + i] = -1
-        rows[k + 3 * i + 2, i] = -1
-
-    def right(i):
-        h = np.zeros(k + 3 * D)
-        h[:k] = np.concatenate([b[i], np.full(D, UPPER), np.full(D, -LOWER)])
-        h[k + 1::3] = 1
-        return np.concatenate([A.T @ lam[i], -c[i]]), h
-    return rows, k, right
-
-
 def with_clarabel():
     import clarabel
     versions["clarabel"] = clarabel.__version__
-    rows, k, right = cones()
+    rows, k, right_of = cones(data)
+    right = lambda i: right_of(c[i], lam[i], b[i])
     P, rows = sparse.csc_matrix((2 * D, 2 * D)), sparse.csc_matrix(rows)
     kinds = [clarabel.NonnegativeConeT(k)] + [clarabel.ExponentialConeT() for _ in range(D)]
     settings = clarabel.DefaultSettings()
@@ -97,8 +83,7 @@ def with_scipy():
 def with_moreau():
     import moreau
     versions["moreau"] = getattr(moreau, "__version__", "unknown")
-    rows, k, right = cones()
-    rows = sparse.csr_array(rows)
+    rows, k, right = cones(data)
     n = 2 * D
     solver = moreau.CompiledSolver(
         n, k + 3 * D, np.zeros(n + 1, dtype=int), np.zeros(0, dtype=int), rows.indptr, rows.indices,
@@ -106,7 +91,7 @@ def with_moreau():
     solver.setup(np.zeros((1, 0)), rows.data[None])
 
     def solve(i):
-        q, h = right(i)
+        q, h = right(c[i], lam[i], b[i])
         return np.asarray(solver.solve(q[None], h[None]).x)[0, :D]
     measure("moreau", "batch of one", solve)
 

@@ -1,6 +1,6 @@
 //! Episodes of every size, from fixed seeds.
 
-use laau_core::problems::{LogUtility, VmAllocation};
+use laau_core::problems::{LogUtility, VmAllocation, Wireless};
 use laau_core::{Episodes, Problem};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -44,6 +44,16 @@ pub fn vm_episodes(problem: &VmAllocation, count: usize, horizon: usize) -> Epis
         let sum: f64 = shares.iter().sum();
         contexts.extend(shares.iter().map(|share| share / sum));
     }
+    with_budgets(problem, count, horizon, contexts)
+}
+
+/// Episodes of a user's rates over fading sub-channels: priorities and gains `U[0.5, 2]`, budgets as above.
+#[must_use]
+pub fn wireless_episodes(problem: &Wireless, count: usize, horizon: usize) -> Episodes {
+    let mut rng = ChaCha8Rng::seed_from_u64(5);
+    let contexts = (0..count * horizon * problem.dimensions().context)
+        .map(|_| rng.random_range(0.5..2.0))
+        .collect();
     with_budgets(problem, count, horizon, contexts)
 }
 

@@ -5,7 +5,7 @@ mod models;
 mod peak;
 mod queries;
 
-pub use episodes::{fairness_episodes, log_utility_episodes, vm_episodes};
+pub use episodes::{fairness_episodes, log_utility_episodes, vm_episodes, wireless_episodes};
 pub use models::{minibatch_model, paper_model, play};
 pub use peak::{minibatch_operations, peak_operations};
 pub use queries::{Batch, fairness_batch, log_utility, log_utility_batch};

@@ -11,19 +11,21 @@ use std::sync::Arc;
 
 use laau_baselines::{
     CeOptions, DpOptions, DualDescent, DualDescentOptions, DualDescentParameters, HorizonOptimum,
-    HorizonOptions, Mirror, WaterFilling,
+    HorizonOptions, Mirror, Phase, RlOptions, WaterFilling,
 };
 use laau_benches::{
     Batch, fairness_batch, fairness_episodes, log_utility, log_utility_batch, log_utility_episodes,
-    minibatch_model, paper_model, play, vm_episodes,
+    minibatch_model, paper_model, play, vm_episodes, wireless_episodes,
 };
-use laau_core::problems::{VmAllocation, WeightedFairness};
+use laau_core::problems::{VmAllocation, WeightedFairness, Wireless};
 use laau_core::{
-    Differentiate, EpisodeRun, Fit, FitSets, Gradients, Guarded, Hindsight as _, Ledger, Player, Policy,
-    Solutions, StepSolver, Task, Unfitted, Unrolled, episode_gradient,
+    Differentiate, EpisodeRun, Episodes, Fit, FitSets, Gradients, Guarded, Hindsight as _, Ledger, Player,
+    Policy, Shadow, SmoothProblem, Solutions, StepSolver, Task, Unfitted, Unrolled, episode_gradient,
+    rollout_all,
 };
 use laau_kkt::{FairnessLayer, InteriorPoint, Options};
-use laau_net::{Engine, FusedEngine, Model, ModelSpec, Optimiser, OptimiserState, Statistics};
+use laau_net::{Engine, FusedEngine, Model, ModelSpec, Optimiser, OptimiserState, Precision, Statistics};
+use rayon::ThreadPoolBuilder;
 
 type Kernel = Box<dyn FnMut()>;
 
@@ -43,41 +45,6 @@ const SMALL: &[Named] = &[
     }),
     ("layer/log-utility/forward+pullback/d=32,M=2,batch=10", || {
         layer(interior_point(32, 2), log_utility_batch(32, 2, 10), Pass::Both)
-    }),
-    ("episode/gradient/fairness/N=20", || gradient_of_an_episode(20)),
-    ("episode/forward/fairness/N=20", episode_in_service),
-    ("episode/forward/vm-allocation/d=4,M=4,N=20", episode_on_a_server),
-    ("guard/vm-allocation/mw/d=4,M=4,N=20", || {
-        guarded_on_a_server(Guarding::IncumbentAlone)
-    }),
-    ("guard/vm-allocation/laau-by-mw/d=4,M=4,N=20", || {
-        guarded_on_a_server(Guarding::InLayer)
-    }),
-    ("guard/vm-allocation/laau-by-mw-segment/d=4,M=4,N=20", || {
-        guarded_on_a_server(Guarding::OnSegment)
-    }),
-    ("train/fused/N=20,batch=10,width=10", || minibatch(20, 10, 10)),
-    ("train/fused/N=20,batch=10,width=40", || minibatch(20, 10, 40)),
-    ("train/fused/N=20,batch=10,width=80", || minibatch(20, 10, 80)),
-    ("train/fused/N=20,batch=100,width=10", || minibatch(20, 100, 10)),
-    ("train/fused/N=20,batch=100,width=80", || minibatch(20, 100, 80)),
-    ("train/fused/N=20,batch=1000,width=10", || minibatch(20, 1000, 10)),
-    ("train/fused/N=80,batch=10,width=10", || minibatch(80, 10, 10)),
-    ("opt/water-filling/N=1000", water_filling),
-    ("opt/interior-point/d=4,M=2,N=20", || optimum_of_several(4, 20)),
-    ("ledger/spend/M=3,payments=100", payments),
-];
-
-/// Sweeps, so that growth shows without noise.
-const SWEEPS: &[Named] = &[
-    ("layer/log-utility/forward+pullback/d=4,M=2,batch=10", || {
-        layer(interior_point(4, 2), log_utility_batch(4, 2, 10), Pass::Both)
-    }),
-    ("layer/log-utility/forward+pullback/d=8,M=2,batch=10", || {
-        layer(interior_point(8, 2), log_utility_batch(8, 2, 10), Pass::Both)
-    }),
-    ("layer/log-utility/forward+pullback/d=16,M=2,batch=10", || {
-        layer(interior_point(16, 2), log_utility_batch(16, 2, 10), Pass::Both)
     }),
     ("layer/log-utility/forward+pullback/d=64,M=2,batch=10", || {
         layer(interior_point(64, 2), log_utility_batch(64, 2, 10), Pass::Both)
@@ -99,6 +66,82 @@ const SWEEPS: &[Named] = &[
             Pass::Both,
         )
     }),
+    ("episode/gradient/fairness/N=20", || gradient_of_an_episode(20)),
+    ("episode/forward/fairness/N=20", episode_in_service),
+    ("episode/forward/vm-allocation/d=4,M=4,N=20", episode_on_a_server),
+    ("guard/vm-allocation/mw/d=4,M=4,N=20", || {
+        guarded_on_a_server(Guarding::IncumbentAlone)
+    }),
+    ("guard/vm-allocation/laau-by-mw/d=4,M=4,N=20", || {
+        guarded_on_a_server(Guarding::InLayer)
+    }),
+    ("guard/vm-allocation/laau-by-mw-segment/d=4,M=4,N=20", || {
+        guarded_on_a_server(Guarding::OnSegment)
+    }),
+    ("train/fused/N=20,batch=10,width=10", || minibatch(20, 10, 10)),
+    ("train/fused/N=20,batch=10,width=40", || minibatch(20, 10, 40)),
+    ("train/fused/N=20,batch=10,width=80", || minibatch(20, 10, 80)),
+    ("train/fused/N=20,batch=100,width=10", || minibatch(20, 100, 10)),
+    ("train/fused/N=20,batch=100,width=80", || minibatch(20, 100, 80)),
+    ("train/fused/N=20,batch=1000,width=10", || minibatch(20, 1000, 10)),
+    ("train/fused/N=80,batch=10,width=10", || minibatch(80, 10, 10)),
+    ("train/fused/N=80,batch=100,width=40", || minibatch(80, 100, 40)),
+    ("train/fused-f32/N=20,batch=10,width=10", || {
+        minibatch_in(Precision::F32, 20, 10, 10)
+    }),
+    ("train/fused-f32/N=20,batch=100,width=10", || {
+        minibatch_in(Precision::F32, 20, 100, 10)
+    }),
+    ("train/fused-f32/N=20,batch=100,width=80", || {
+        minibatch_in(Precision::F32, 20, 100, 80)
+    }),
+    ("train/fused-residual/N=20,batch=10,width=10", residual_minibatch),
+    ("train/fused-guarded/N=20,batch=10,width=10", || {
+        let task = Task::new(Arc::new(WeightedFairness::paper()), Box::new(closed_form()));
+        general_minibatch(&task, fairness_episodes(50, 20), true)
+    }),
+    ("train/fused-vm-plain/N=20,batch=10,width=10", || {
+        vm_minibatch(false)
+    }),
+    ("train/fused-vm-guarded/N=20,batch=10,width=10", || {
+        vm_minibatch(true)
+    }),
+    ("train/fused-log-utility/d=8,M=3,N=20,batch=10", || {
+        let problem = Arc::new(log_utility(8, 3));
+        let set = log_utility_episodes(&problem, 10, 20);
+        general_minibatch(&task_of(problem), set, false)
+    }),
+    ("train/fused-wireless/d=3,M=2,N=20,batch=10", || {
+        let problem = Arc::new(Wireless::three_channels());
+        let set = wireless_episodes(&problem, 10, 20);
+        general_minibatch(&task_of(problem), set, false)
+    }),
+    ("train/rl/N=20,batch=10,width=10", reinforcement),
+    ("rollout/fairness/threads=1,episodes=100", || rollouts(100)),
+    ("decisions/dgd/step=10", || {
+        decisions(&DualDescentOptions::dgd(), 10)
+    }),
+    ("decisions/mw/step=10", || {
+        decisions(&DualDescentOptions::mw(), 10)
+    }),
+    ("decisions/ce/step=10", || decisions(&CeOptions::default(), 10)),
+    ("decisions/dp/step=10", || decisions(&DpOptions::default(), 10)),
+    ("opt/water-filling/N=1000", water_filling),
+    ("opt/interior-point/d=4,M=2,N=20", || optimum_of_several(4, 20)),
+    ("ledger/spend/M=3,payments=100", payments),
+];
+
+/// Sweeps, so that growth shows without noise.
+const SWEEPS: &[Named] = &[
+    ("layer/log-utility/forward+pullback/d=4,M=2,batch=10", || {
+        layer(interior_point(4, 2), log_utility_batch(4, 2, 10), Pass::Both)
+    }),
+    ("layer/log-utility/forward+pullback/d=8,M=2,batch=10", || {
+        layer(interior_point(8, 2), log_utility_batch(8, 2, 10), Pass::Both)
+    }),
+    ("layer/log-utility/forward+pullback/d=16,M=2,batch=10", || {
+        layer(interior_point(16, 2), log_utility_batch(16, 2, 10), Pass::Both)
+    }),
     ("episode/gradient/fairness/N=40", || gradient_of_an_episode(40)),
     ("episode/gradient/fairness/N=80", || gradient_of_an_episode(80)),
     ("train/fused/N=40,batch=10,width=10", || minibatch(40, 10, 10)),
@@ -109,17 +152,14 @@ const SWEEPS: &[Named] = &[
     ("opt/interior-point/d=8,M=2,N=20", || optimum_of_several(8, 20)),
     ("opt/interior-point/d=16,M=2,N=20", || optimum_of_several(16, 20)),
     ("opt/interior-point/d=32,M=2,N=20", || optimum_of_several(32, 20)),
-    ("decisions/dgd/step=10", || {
-        decisions(&DualDescentOptions::dgd(), 10)
-    }),
+    ("rollout/fairness/threads=1,episodes=10", || rollouts(10)),
+    ("rollout/fairness/threads=1,episodes=1000", || rollouts(1000)),
     ("decisions/dgd/step=100000", || {
         decisions(&DualDescentOptions::dgd(), 100_000)
     }),
-    ("decisions/ce/step=10", || decisions(&CeOptions::default(), 10)),
     ("decisions/ce/step=100000", || {
         decisions(&CeOptions::default(), 100_000)
     }),
-    ("decisions/dp/step=10", || decisions(&DpOptions::default(), 10)),
     ("decisions/dp/step=100000", || {
         decisions(&DpOptions::default(), 100_000)
     }),
@@ -148,6 +188,9 @@ fn main() -> ExitCode {
                 println!("no kernel is called {name}");
                 return ExitCode::FAILURE;
             };
+            // What is done in parallel is done by this thread, the one that is looked at.
+            let alone = ThreadPoolBuilder::new().num_threads(1).use_current_thread();
+            alone.build_global().expect("the first pool");
             let mut kernel = set_up();
             kernel();
             counted_kernel(&mut *kernel);
@@ -336,9 +379,13 @@ fn guarded_on_a_server(guarding: Guarding) -> Kernel {
 
 /// On one thread, so that what another does is not missed.
 fn minibatch(horizon: usize, batch: usize, width: usize) -> Kernel {
+    minibatch_in(Precision::F64, horizon, batch, width)
+}
+
+fn minibatch_in(precision: Precision, horizon: usize, batch: usize, width: usize) -> Kernel {
     let set = fairness_episodes(batch.max(50), horizon);
     let mut model = minibatch_model(&mut closed_form(), &set, width);
-    let engine = FusedEngine::new(closed_form().fork(), &model.spec, batch);
+    let engine = FusedEngine::with_precision(closed_form().fork(), &model.spec, batch, precision);
     let mut engine = engine.expect("a layer of the problem").on_one_thread();
     let mut optimiser = OptimiserState::new(Optimiser::adam(), model.parameters.len());
     let mut gradient = vec![0.0; model.parameters.len()];
@@ -348,6 +395,84 @@ fn minibatch(horizon: usize, batch: usize, width: usize) -> Kernel {
             .loss_and_gradient(&model, &set, &batch, &mut gradient)
             .expect("a feasible minibatch");
         optimiser.step(&mut model.parameters, &gradient, 1e-3);
+    })
+}
+
+fn task_of(problem: Arc<dyn SmoothProblem>) -> Task {
+    let layer = InteriorPoint::new(Arc::clone(&problem), Options::default()).expect("valid options");
+    Task::new(problem, Box::new(layer))
+}
+
+fn vm_minibatch(is_guarded: bool) -> Kernel {
+    let problem = Arc::new(VmAllocation::server());
+    let set = vm_episodes(&problem, 10, 20);
+    general_minibatch(&task_of(problem), set, is_guarded)
+}
+
+/// Ten episodes of any task, behind a guard of untuned MW at a level of 0.95 or not.
+fn general_minibatch(task: &Task, set: Episodes, is_guarded: bool) -> Kernel {
+    let model = minibatch_model(&mut *task.solver.clone(), &set, 10);
+    let engine = FusedEngine::new(task.solver.clone(), &model.spec, 10);
+    let mut engine = engine.expect("a layer of the problem").on_one_thread();
+    if is_guarded {
+        let parameters = DualDescentParameters::default();
+        let mw = DualDescent::new(task, Mirror::Entropic, parameters).expect("valid parameters");
+        let shadow = Shadow::new(&*task.problem, &mw, 0.95, &set).expect("a level in its range");
+        engine.guard(Arc::new(shadow)).expect("an engine that can");
+    }
+    step_of(engine, model, set)
+}
+
+fn residual_minibatch() -> Kernel {
+    let set = fairness_episodes(50, 20);
+    let spec = ModelSpec::residual(&WeightedFairness::paper(), 20);
+    let statistics = Statistics::fit(&spec, &mut closed_form(), &set).expect("episodes of the problem");
+    let model = Model::new(spec, statistics, 1).expect("statistics of this specification");
+    let engine = FusedEngine::new(closed_form().fork(), &model.spec, 10).expect("a layer of the problem");
+    step_of(engine.on_one_thread(), model, set)
+}
+
+/// Loss and gradient of the first ten episodes, then Adam.
+fn step_of(mut engine: FusedEngine, mut model: Model, set: Episodes) -> Kernel {
+    let mut optimiser = OptimiserState::new(Optimiser::adam(), model.parameters.len());
+    let mut gradient = vec![0.0; model.parameters.len()];
+    let batch: Vec<usize> = (0..10).collect();
+    Box::new(move || {
+        engine
+            .loss_and_gradient(&model, &set, &batch, &mut gradient)
+            .expect("a feasible minibatch");
+        optimiser.step(&mut model.parameters, &gradient, 1e-3);
+    })
+}
+
+/// One epoch of RL on ten minibatches, validated on one episode.
+fn reinforcement() -> Kernel {
+    let task = Task::new(Arc::new(WeightedFairness::paper()), Box::new(closed_form()));
+    let (train, validation) = (fairness_episodes(100, 20), fairness_episodes(1, 20));
+    let options = RlOptions {
+        schedule: vec![Phase {
+            epochs: 1,
+            learning_rate: 5e-3,
+        }],
+        ..RlOptions::default()
+    };
+    Box::new(move || {
+        let sets = FitSets {
+            train: &train,
+            validation: &validation,
+        };
+        black_box(options.fit(&task, sets, 0, &mut ()).expect("valid options"));
+    })
+}
+
+fn rollouts(episodes: usize) -> Kernel {
+    let set = fairness_episodes(episodes.max(50), 20);
+    let model = paper_model(&mut closed_form(), &set);
+    let policy = Unrolled::new("laau", model, closed_form()).expect("one budget");
+    let set = set.select(&(0..episodes).collect::<Vec<_>>());
+    let problem = WeightedFairness::paper();
+    Box::new(move || {
+        black_box(rollout_all(&problem, &policy, &set).expect("playable"));
     })
 }
 

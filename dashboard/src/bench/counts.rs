@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, bail, ensure};
 use serde::{Deserialize, Serialize};
@@ -67,11 +68,13 @@ pub(super) fn count(root: &Path, target: &Path, small: bool) -> anyhow::Result<O
         },
         instructions: BTreeMap::new(),
     };
-    for name in names.lines() {
-        let (instructions, processor) = count_one(&binary, name)?;
-        println!("{instructions:>12} instructions  {name}");
+    let names: Vec<&str> = names.lines().collect();
+    let counted = count_all(&binary, &names);
+    ensure!(counted.len() == names.len(), "a kernel was not counted");
+    for (name, counted) in names.iter().zip(counted) {
+        let (instructions, processor) = counted?;
         counts.conditions.processor = processor;
-        counts.instructions.insert(name.to_owned(), instructions);
+        counts.instructions.insert((*name).to_owned(), instructions);
     }
     Ok(Some(counts))
 }
@@ -103,6 +106,35 @@ fn has_library(folder: &Path, name: &str) -> bool {
             })
         })
     })
+}
+
+/// On every core: a count does not depend on what else runs.
+fn count_all(binary: &Path, names: &[&str]) -> Vec<anyhow::Result<(u64, String)>> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut found = Vec::new();
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(name) = names.get(index) else {
+                return found;
+            };
+            let counted = count_one(binary, name);
+            if let Ok((instructions, _)) = &counted {
+                println!("{instructions:>12} instructions  {name}");
+            }
+            found.push((index, counted));
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut found: Vec<_> = std::thread::scope(|scope| {
+        let running: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        running
+            .into_iter()
+            .flat_map(|thread| thread.join().unwrap_or_default())
+            .collect()
+    });
+    found.sort_by_key(|(index, _)| *index);
+    found.into_iter().map(|(_, counted)| counted).collect()
 }
 
 fn count_one(binary: &Path, name: &str) -> anyhow::Result<(u64, String)> {

@@ -1,5 +1,6 @@
 //! What was measured, when, where and at which commit: one line of `bench-history.jsonl` per run.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
@@ -8,6 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
+use super::growth::parse;
 use crate::peers::Comparison;
 
 /// One run.
@@ -17,7 +19,7 @@ pub(crate) struct Record {
     pub(crate) commit: String,
     /// Seconds since 1970.
     pub(crate) time: u64,
-    /// `small`, `full` or `peers`.
+    /// `small`, `full`, `counts` or `peers`.
     pub(crate) set: String,
     /// Where it ran.
     pub(crate) machine: Machine,
@@ -110,10 +112,49 @@ impl Record {
         writeln!(file, "{}", serde_json::to_string(self)?)
             .with_context(|| format!("cannot write {}", path.display()))
     }
+}
+
+/// Of each name without its sizes, and of each unit, what the last run of more than a few sizes has measured; of runs on the machine
+/// of the last one.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Figures {
+    pub(crate) machine: Machine,
+    pub(crate) all: Vec<Figure>,
+    /// The commits of each unit, oldest last.
+    pub(crate) commits: BTreeMap<Measure, Vec<String>>,
+}
+
+impl Figures {
+    /// Those of a history; nothing, if it has none.
+    pub(crate) fn latest(history: &[Record]) -> Option<Self> {
+        let is_whole = |record: &&Record| record.set != "small" && !record.figures.is_empty();
+        let last = history.iter().rev().find(is_whole)?;
+        let mut latest = Self {
+            machine: last.machine.clone(),
+            all: Vec::new(),
+            commits: BTreeMap::new(),
+        };
+        let mut known: BTreeSet<(&str, Measure)> = BTreeSet::new();
+        let here = |record: &&Record| record.machine == last.machine;
+        for record in history.iter().rev().filter(is_whole).filter(here) {
+            let name = |figure: &Figure| parse(&figure.id).0.len();
+            let new = |figure: &&Figure| !known.contains(&(&figure.id[..name(figure)], figure.measure));
+            let found: Vec<&Figure> = record.figures.iter().filter(new).collect();
+            for figure in found {
+                known.insert((&figure.id[..name(figure)], figure.measure));
+                latest.all.push(figure.clone());
+                let commits = latest.commits.entry(figure.measure).or_default();
+                if commits.last() != Some(&record.commit) {
+                    commits.push(record.commit.clone());
+                }
+            }
+        }
+        Some(latest)
+    }
 
     /// The figure of a name and unit.
     pub(crate) fn figure(&self, id: &str, measure: Measure) -> Option<&Figure> {
-        self.figures
+        self.all
             .iter()
             .find(|figure| figure.id == id && figure.measure == measure)
     }
@@ -181,8 +222,53 @@ mod tests {
         record.append(&path).unwrap();
         let records = read(&path).unwrap();
         assert_eq!(records, [record.clone(), record]);
-        assert!(records[0].figure("a/b/N=1", Measure::Instructions).is_some());
-        assert!(records[0].figure("a/b/N=1", Measure::Latency).is_none());
+    }
+
+    #[test]
+    fn the_latest_figures_are_those_of_the_last_whole_run_of_each_name() {
+        use Measure::{Instructions, Latency};
+        let record = |commit: &str, set: &str, measured: &[(&str, Measure, f64)]| {
+            let mut record = Record::begin(Path::new("."), set);
+            record.commit = commit.to_owned();
+            record.figures = measured
+                .iter()
+                .map(|&(id, measure, value)| Figure {
+                    id: id.to_owned(),
+                    measure,
+                    value,
+                    low: value,
+                    high: value,
+                })
+                .collect();
+            record
+        };
+        let mut elsewhere = record("elsewhere", "full", &[("c/N=1", Latency, 6.0)]);
+        elsewhere.machine.cpu = "another".to_owned();
+        let history = [
+            record(
+                "a",
+                "full",
+                &[
+                    ("a/N=1", Latency, 1.0),
+                    ("a/N=2", Latency, 2.0),
+                    ("b/N=1", Latency, 3.0),
+                ],
+            ),
+            elsewhere,
+            record("b", "full", &[("a/N=1", Latency, 4.0)]),
+            record("c", "counts", &[("a/N=1", Instructions, 5.0)]),
+            record("d", "small", &[("b/N=1", Latency, 9.0)]),
+            record("e", "peers", &[]),
+        ];
+        let latest = Figures::latest(&history).unwrap();
+        let value = |id, measure| latest.figure(id, measure).map(|figure| figure.value);
+        assert_eq!(value("a/N=1", Latency), Some(4.0));
+        assert_eq!(value("a/N=2", Latency), None, "a size that is measured no more");
+        assert_eq!(value("b/N=1", Latency), Some(3.0));
+        assert_eq!(value("a/N=1", Instructions), Some(5.0));
+        assert_eq!(value("c/N=1", Latency), None);
+        assert_eq!(latest.commits[&Latency], ["b", "a"]);
+        assert_eq!(latest.commits[&Instructions], ["c"]);
     }
 
     #[test]

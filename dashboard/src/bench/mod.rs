@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: times, instruction counts, files for dashboards, a history; a check against a base; peers.
 
+mod compared;
 mod counts;
 mod export;
 pub(crate) mod growth;
@@ -16,6 +17,7 @@ use self::counts::{Counts, Verdict};
 use self::history::Record;
 use crate::peers;
 
+pub(crate) use self::compared::COMPARED;
 pub(crate) use self::counts::build;
 pub(crate) use self::times::quantile;
 
@@ -24,13 +26,17 @@ pub(crate) const HISTORY: &str = "benches/bench-history.jsonl";
 
 /// What to measure.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub struct BenchArgs {
     /// A few sizes of everything, with few samples
     #[arg(long)]
     small: bool,
-    /// Time only these benches: dense, layer, episode, optimum, policies, train, data
+    /// Time only these benches, and count nothing: dense, layer, episode, optimum, policies, guard, train, data, compare
     #[arg(long, value_name = "BENCH", value_delimiter = ',')]
     only: Vec<String>,
+    /// Count instructions only, at every size, and append them to the history
+    #[arg(long, conflicts_with_all = ["small", "only", "check", "write_base", "peers"])]
+    counts: bool,
     /// Count instructions only, and fail where a count has grown since this base
     #[arg(long, value_name = "BASE", conflicts_with_all = ["only", "peers"])]
     check: Option<PathBuf>,
@@ -83,11 +89,27 @@ pub fn run(arguments: &BenchArgs, root: &Path) -> anyhow::Result<()> {
         return peers::write_page(&history::read(&history)?, root);
     }
     let chosen = choose(&arguments.only)?;
-    let mut record = Record::begin(root, if arguments.small { "small" } else { "full" });
-    record.figures = times::measure(root, &target, &chosen, arguments.small)?;
-    if let Some(counts) = counts::count(root, &target, arguments.small)? {
+    let set = match (arguments.small, arguments.counts) {
+        (true, _) => "small",
+        (_, true) => "counts",
+        _ => "full",
+    };
+    let mut record = Record::begin(root, set);
+    if !arguments.counts {
+        let benches: Vec<&str> = chosen.iter().copied().filter(|name| *name != COMPARE).collect();
+        if !benches.is_empty() {
+            record.figures = times::measure(root, &target, &benches, arguments.small)?;
+        }
+        if chosen.contains(&COMPARE) && !arguments.small {
+            record.figures.push(compared::measure(root)?);
+        }
+    }
+    if arguments.only.is_empty()
+        && let Some(counts) = counts::count(root, &target, arguments.small)?
+    {
         record.figures.extend(counts.figures());
     }
+    ensure!(!record.figures.is_empty(), "nothing was measured");
     record
         .figures
         .sort_by(|a, b| (&a.id, a.measure).cmp(&(&b.id, b.measure)));
@@ -120,17 +142,20 @@ fn check(base: &Path, threshold: f64, root: &Path, target: &Path) -> anyhow::Res
     }
 }
 
+/// The name of the time of `laau compare` among the benches.
+const COMPARE: &str = "compare";
+
 fn choose(only: &[String]) -> anyhow::Result<Vec<&'static str>> {
+    let all: Vec<&str> = times::BENCHES.iter().copied().chain([COMPARE]).collect();
     for name in only {
         ensure!(
-            times::BENCHES.contains(&name.as_str()),
+            all.contains(&name.as_str()),
             "no bench is called {name}; there are {}",
-            times::BENCHES.join(", ")
+            all.join(", ")
         );
     }
-    Ok(times::BENCHES
-        .iter()
-        .copied()
+    Ok(all
+        .into_iter()
         .filter(|bench| only.is_empty() || only.iter().any(|name| name == bench))
         .collect())
 }
@@ -150,7 +175,9 @@ mod tests {
 
     #[test]
     fn benches_are_chosen_by_name() {
-        assert_eq!(choose(&[]).unwrap(), times::BENCHES);
+        let all = choose(&[]).unwrap();
+        assert_eq!(all[..times::BENCHES.len()], *times::BENCHES);
+        assert_eq!(all[times::BENCHES.len()..], [COMPARE]);
         assert_eq!(
             choose(&["train".to_owned(), "layer".to_owned()]).unwrap(),
             ["layer", "train"]

@@ -9,6 +9,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use crate::bench::HISTORY;
 use crate::bench::history::{self, Record};
 use crate::browser::Browser;
+use crate::peers::Latest;
 
 /// What to draw, and where.
 #[derive(Debug, Args)]
@@ -60,6 +61,7 @@ pub fn run(arguments: &DashboardArgs, root: &Path) -> anyhow::Result<()> {
 fn page(records: &[Record]) -> anyhow::Result<Markup> {
     // Nothing in the data may end the element that holds it.
     let data = serde_json::to_string(records)?.replace('<', "\\u003c");
+    let latest = serde_json::to_string(&Latest::of_all(records))?.replace('<', "\\u003c");
     Ok(html! {
         (DOCTYPE)
         html lang="en" {
@@ -112,7 +114,7 @@ fn page(records: &[Record]) -> anyhow::Result<Markup> {
                 }
                 section {
                     h2 { "Peers" }
-                    p { "Time of each, over the time of the fastest of laau; measured in turns in one run." }
+                    p { "Time of each, over the time of the fastest of laau; each work measured in turns in one run, the last that measured it." }
                     label { "work" select id="work" {} }
                     div id="peers" {}
                 }
@@ -134,6 +136,7 @@ fn page(records: &[Record]) -> anyhow::Result<Markup> {
                 }
                 div id="tip" hidden {}
                 script id="history" type="application/json" { (PreEscaped(data)) }
+                script id="latest" type="application/json" { (PreEscaped(latest)) }
                 script { (PreEscaped(include_str!("page.js"))) }
             }
         }
@@ -142,8 +145,11 @@ fn page(records: &[Record]) -> anyhow::Result<Markup> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::bench::history::{Figure, Measure};
+    use crate::peers::Comparison;
     use crate::peers::tests::{comparison, timed};
 
     fn records() -> Vec<Record> {
@@ -175,16 +181,22 @@ mod tests {
         second.figures[3].low *= 1.5;
         second.figures[1].low *= 0.5;
         second.figures[2].low *= 1.2;
-        let mut found = comparison();
+        second.peers = Some(comparison());
+        // The last comparison is of a part of the works: the others stay.
+        let mut third = Record::begin(Path::new("."), "peers");
+        third.commit = "ccccccc".to_owned();
+        let mut found = Comparison::default();
         for (batch, ours) in [(10, 10.0), (100, 80.0)] {
-            let work = format!("grid/N=20,batch={batch},width=10");
-            found.cases.push(timed("laau", &work, "fused engine", ours, 0.0));
-            found
-                .cases
-                .push(timed("jax", &work, "hand-written adjoint, sum", 5.0 * ours, 0.0));
+            for width in 1..=7 {
+                let work = format!("grid/N=20,batch={batch},width={width}");
+                found.cases.push(timed("laau", &work, "fused engine", ours, 0.0));
+                found
+                    .cases
+                    .push(timed("jax", &work, "hand-written adjoint, sum", 5.0 * ours, 0.0));
+            }
         }
-        second.peers = Some(found);
-        vec![first, second]
+        third.peers = Some(found);
+        vec![first, second, third]
     }
 
     const PROBE: &str = r##"
@@ -208,7 +220,8 @@ mod tests {
         out.layer = text("#peers svg text.strong");
         out.strict = text("#strict tbody tr td");
         out.missing = text("#peers p")[0];
-        out.grid = [text("#grid .legend span"), document.querySelectorAll("#grid circle").length];
+        out.grid = [text("#grid .legend span")[0], document.querySelectorAll("#grid circle").length];
+        out.looks = [...document.querySelectorAll("#grid > svg path")].map((p) => `${p.getAttribute("stroke")} ${p.getAttribute("stroke-dasharray")}`);
         document.querySelector("#peers rect").dispatchEvent(new PointerEvent("pointermove", { bubbles: true, clientX: 5, clientY: 5 }));
         out.tip = [document.getElementById("tip").hidden, document.getElementById("tip").textContent];
         set("measure", "instructions", "change");
@@ -236,7 +249,11 @@ mod tests {
         assert_eq!(answer["changes"][1], "+20.0 % noise");
         assert_eq!(answer["changes"][3], "-50.0 % faster");
         assert_eq!(answer["instructionsFirst"], "instructions");
-        assert_eq!(answer["grid"], serde_json::json!([["N=20, width=10"], 2]));
+        assert_eq!(answer["grid"], serde_json::json!(["N=20, width=1", 14]));
+        let looks: BTreeSet<&str> = (answer["looks"].as_array().unwrap().iter())
+            .filter_map(|look| look.as_str())
+            .collect();
+        assert_eq!(looks.len(), 7, "lines that look alike: {looks:?}");
         assert_eq!(answer["byName"][0], "opt/interior-point/d=4,M=2,N=100");
         assert_eq!(answer["byNameDown"][0], "train/fused/N=20,batch=10,width=10");
         assert_eq!(
@@ -263,10 +280,11 @@ mod tests {
         assert_eq!(answer["layer"][5], "800×");
         assert_eq!(answer["strict"][1], "0 of 30");
         assert!(
+            answer["missing"].as_str().unwrap().contains(
+                "Measured at bbbbbbb. Not measured: moreau (installation): no matching distribution (bbbbbbb)"
+            ),
+            "{}",
             answer["missing"]
-                .as_str()
-                .unwrap()
-                .contains("moreau (installation): no matching distribution")
         );
         assert_eq!(answer["tip"][0], false);
         assert!(answer["tip"][1].as_str().unwrap().contains("µs least"));

@@ -1,8 +1,12 @@
 "use strict";
 const runs = JSON.parse(document.getElementById("history").textContent);
+/* Per machine, the last run of each work. */
+const compared = JSON.parse(document.getElementById("latest").textContent);
 const $ = (id) => document.getElementById(id);
 const COLOURS = ["var(--blue)", "var(--orange)", "var(--green)", "var(--red)", "var(--quiet)"];
-const WORKS = { "train": "Training, N = 20, batch 10", "layer-8x3": "Layer d = 8, M = 3", "layer-scalar": "Layer d = 1, M = 1",
+const DASHES = ["", "7 4", "2 3"];
+const WORKS = { "train": "Training, N = 20, batch 10", "layer-8x3": "Layer d = 8, M = 3", "wide/d=64,M=4": "Layer d = 64, M = 4",
+  "wide/d=256,M=4": "Layer d = 256, M = 4", "wide/d=1024,M=4": "Layer d = 1,024, M = 4", "layer-scalar": "Layer d = 1, M = 1",
   "solve-8x3": "One solve d = 8, M = 3", "decision": "One decision" };
 
 /* ---- words and numbers ---- */
@@ -58,6 +62,7 @@ function ticks(low, high, log) {
   const inside = all.filter((v) => v >= low * .999 && v <= high * 1.001);
   return inside.length > 9 ? inside.filter((v) => Math.abs(Math.log10(v) % 1) < 1e-9) : inside;
 }
+const dash = (k) => DASHES[Math.floor(k / COLOURS.length) % DASHES.length];
 function chart(target, lines, { logX, logY, xName, xText, yText }) {
   const points = lines.flatMap((line) => line.points);
   if (!points.length) { target.innerHTML = "<p>Nothing was measured yet.</p>"; return; }
@@ -79,11 +84,11 @@ function chart(target, lines, { logX, logY, xName, xText, yText }) {
   svg += `<text class="strong" x="${(L + W - R) / 2}" y="${H - 6}" text-anchor="middle">${escape(xName)}</text>`;
   lines.forEach((line, k) => {
     const colour = COLOURS[k % COLOURS.length], sorted = [...line.points].sort((a, b) => a.x - b.x);
-    svg += `<path fill="none" stroke="${colour}" stroke-width="2" d="M${sorted.map((p) => `${X(p.x).toFixed(1)} ${Y(p.y).toFixed(1)}`).join("L")}"/>`;
-    for (const p of sorted) svg += `<circle cx="${X(p.x)}" cy="${Y(p.y)}" r="4.5" fill="${colour}" data-tip="${escape(p.tip)}"/>`;
+    svg += `<path fill="none" stroke="${colour}" stroke-width="2" stroke-dasharray="${dash(k)}" d="M${sorted.map((p) => `${X(p.x).toFixed(1)} ${Y(p.y).toFixed(1)}`).join("L")}"/>`;
+    for (const p of sorted) svg += `<circle cx="${X(p.x)}" cy="${Y(p.y)}" r="4.5" fill="${dash(k) ? "var(--card)" : colour}" stroke="${dash(k) ? colour : "var(--card)"}" data-tip="${escape(p.tip)}"/>`;
   });
   svg += "</svg>";
-  if (lines.length > 1 || lines[0].label) svg += `<div class="legend">${lines.map((line, k) => `<span><i style="background:${COLOURS[k % COLOURS.length]}"></i>${escape(line.label)}</span>`).join("")}</div>`;
+  if (lines.length > 1 || lines[0].label) svg += `<div class="legend">${lines.map((line, k) => `<span><svg viewBox="0 0 34 10" aria-hidden="true"><path stroke="${COLOURS[k % COLOURS.length]}" stroke-width="3" stroke-dasharray="${dash(k)}" d="M1 5L33 5"/></svg>${escape(line.label)}</span>`).join("")}</div>`;
   target.innerHTML = svg;
 }
 function spark(points) {
@@ -147,14 +152,18 @@ function growth() {
   });
   chart($("growth"), drawn, { logX: true, logY: true, xName: `${size} (both axes logarithmic)`, xText: (v) => v.toLocaleString("en"), yText: (v) => human(v, state.measure) });
 }
+const latest = () => compared.find((one) => place(one) === state.machine);
 function peers() {
-  const compared = shown().filter((run) => run.peers);
-  const run = compared.at(-1);
-  if (!run) { $("peers").innerHTML = "<p>No comparison with peers was run on this machine.</p>"; return; }
-  const works = [...new Set(run.peers.cases.map((c) => c.work))].filter((work) => WORKS[work]).sort((a, b) => Object.keys(WORKS).indexOf(a) - Object.keys(WORKS).indexOf(b));
-  if (!works.includes($("work").value)) $("work").innerHTML = works.map((work) => `<option value="${escape(work)}">${escape(WORKS[work] ?? work)}</option>`).join("");
+  const { found, commits } = latest() ?? {};
+  if (!found) { $("peers").innerHTML = "<p>No comparison with peers was run on this machine.</p>"; return; }
+  const works = Object.keys(WORKS).filter((work) => found.cases.some((c) => c.work === work && c.peer === "laau"));
+  const chosen = works.includes($("work").value) ? $("work").value : works[0];
+  $("work").innerHTML = works.map((work) => `<option value="${escape(work)}"${work === chosen ? " selected" : ""}>${escape(WORKS[work])}</option>`).join("");
+  const missing = found.failures.map((f) => `${f.peer} (${f.work}): ${f.reason} (${f.commit})`).join("; ");
+  const failed = missing ? `Not measured: ${escape(missing)}.` : "Nothing failed.";
+  if (!works.length) { $("peers").innerHTML = `<p>None of these works was measured on this machine. ${failed}</p>`; return; }
   const work = $("work").value, at = state.value === "low" ? "least" : "median";
-  const cases = run.peers.cases.filter((c) => c.work === work).sort((a, b) => a[at] - b[at]);
+  const cases = found.cases.filter((c) => c.work === work).sort((a, b) => a[at] - b[at]);
   const ours = cases.find((c) => c.peer === "laau");
   const ratio = (c) => c[at] / ours[at], most = Math.max(...cases.map(ratio), 10), least = Math.min(1, ...cases.map(ratio));
   const X = (v) => 420 + 560 * Math.log(v / least) / Math.log(most / least);
@@ -166,31 +175,30 @@ function peers() {
     if (c.error_action !== undefined) facts.push(`error of actions ${c.error_action.toExponential(0)}`);
     if (c.error_gradient !== undefined) facts.push(`of gradients ${c.error_gradient.toExponential(0)}`);
     if (c.violation) facts.push(`budget exceeded by ${c.violation.toExponential(0)}`);
-    const before = compared.slice(0, -1).map((r) => { const o = r.peers.cases.find((d) => d.work === work && d.peer === "laau"), d = r.peers.cases.find((d) => d.work === work && d.peer === c.peer && d.variant === c.variant && d.precision === c.precision); return o && d ? (d[at] / o[at]).toPrecision(3) : null; }).filter(Boolean);
+    const before = shown().filter((r) => r.peers && r.commit !== commits[work]).map((r) => { const o = r.peers.cases.find((d) => d.work === work && d.peer === "laau"), d = r.peers.cases.find((d) => d.work === work && d.peer === c.peer && d.variant === c.variant && d.precision === c.precision); return o && d ? (d[at] / o[at]).toPrecision(3) : null; }).filter(Boolean);
     if (before.length) facts.push(`ratio before: ${before.join(", ")}`);
     svg += `<text class="strong" x="410" y="${y + 14}" text-anchor="end">${escape(`${c.peer}: ${c.variant}, ${c.precision}`)}</text><rect class="${c.peer === "laau" ? "ours" : "theirs"}" x="${X(least)}" y="${y}" width="${Math.max(3, X(ratio(c)) - X(least))}" height="18" rx="3" data-tip="${escape(facts.join("\n"))}"/><text class="strong" x="${X(ratio(c)) + 8}" y="${y + 14}">${ratio(c) < 10 ? ratio(c).toFixed(1) : Math.round(ratio(c)).toLocaleString("en")}×</text>`;
   });
-  const kept = run.peers.strict.map((s) => `<tr><td>${escape(s.peer)}: ${escape(s.variant)}</td><td>${s.overspent} of ${s.episodes}</td><td>${s.worst ? s.worst.toExponential(0) : "0"}</td><td>${s.aborted} of ${s.episodes}</td></tr>`).join("");
-  const missing = run.peers.failures.map((f) => `${f.peer} (${f.work}): ${f.reason}`).join("; ");
-  $("peers").innerHTML = `${svg}</svg><p>${escape(`${run.commit}, ${when(run)}.`)} ${missing ? `Not measured: ${escape(missing)}.` : "Every peer was measured."}</p><div class="scroll"><table id="strict"><thead><tr><th>strict budgets, 20 steps</th><th>overspent</th><th>by at most</th><th>aborted</th></tr></thead><tbody>${kept}</tbody></table></div>`;
+  const kept = found.strict.map((s) => `<tr><td>${escape(s.peer)}: ${escape(s.variant)}</td><td>${s.overspent} of ${s.episodes}</td><td>${s.worst ? s.worst.toExponential(0) : "0"}</td><td>${s.aborted} of ${s.episodes}</td></tr>`).join("");
+  $("peers").innerHTML = `${svg}</svg><p>${escape(`Measured at ${commits[work]}.`)} ${failed}</p><div class="scroll"><table id="strict"><thead><tr><th>strict budgets, 20 steps${commits.strict ? `, at ${escape(commits.strict)}` : ""}</th><th>overspent</th><th>by at most</th><th>aborted</th></tr></thead><tbody>${kept}</tbody></table></div>`;
 }
 function grid() {
-  const run = shown().filter((run) => run.peers?.cases.some((c) => c.work.startsWith("grid/"))).at(-1);
-  if (!run) { $("grid").innerHTML = "<p>Not measured on this machine.</p>"; return; }
+  const { found, commits } = latest() ?? {}, cases = found?.cases.filter((c) => c.work.startsWith("grid/")) ?? [];
+  if (!cases.length) { $("grid").innerHTML = "<p>Not measured on this machine.</p>"; return; }
   const at = state.value === "low" ? "least" : "median", axis = $("axis").value, rival = $("rival").value;
-  const core = run.peers.cases.find((c) => c.work === "peak"), works = new Map(), lines = new Map();
-  for (const c of run.peers.cases) if (c.work.startsWith("grid/")) works.set(c.work, [...works.get(c.work) ?? [], c]);
+  const core = found.cases.find((c) => c.work === "peak"), works = new Map(), lines = new Map();
+  for (const c of cases) works.set(c.work, [...works.get(c.work) ?? [], c]);
   for (const [work, cases] of works) {
     const { sizes } = parse(work), on_two = (c) => c.variant.endsWith("2 threads");
     const fastest = (is) => Math.min(...cases.filter(is).map((c) => c[at]));
-    const ours = fastest((c) => c.peer === "laau" && on_two(c) === (rival === "two"));
+    const ours = fastest((c) => c.peer === "laau" && (rival === "two" ? on_two(c) : !on_two(c) && c.precision === (rival === "f32" ? "f32" : "f64")));
     const theirs = fastest((c) => c.peer === "jax" && (rival === "two" ? on_two(c) : !on_two(c) && c.precision === rival));
     const operations = 2 * (sizes.N - 1) * sizes.batch * (3 * sizes.width ** 2 + 10 * sizes.width);
     const y = rival === "share" ? (core ? operations / ours * core.least / 1e3 : NaN) : theirs / ours;
-    if (!Number.isFinite(y)) continue;
+    if (!Number.isFinite(y) || !y) continue;
     const rest = Object.entries(sizes).filter(([key]) => key !== axis).map(([key, value]) => `${key}=${value}`).join(", ");
     if (!lines.has(rest)) lines.set(rest, []);
-    lines.get(rest).push({ x: sizes[axis], y, tip: `${work.slice(5)}: ${y.toFixed(2)}${rival === "share" ? " of the peak" : "×"}\n${digits(ours)} µs, ${run.commit}` });
+    lines.get(rest).push({ x: sizes[axis], y, tip: `${work.slice(5)}: ${y.toFixed(2)}${rival === "share" ? " of the peak" : "×"}\n${digits(ours)} µs, ${commits[work]}` });
   }
   chart($("grid"), [...lines].map(([label, points]) => ({ label, points })), { logX: true, logY: rival !== "share", xName: `${axis} (logarithmic)`, xText: (v) => v.toLocaleString("en"), yText: (v) => rival === "share" ? v.toFixed(2) : `${v}×` });
 }

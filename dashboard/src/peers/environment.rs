@@ -7,6 +7,7 @@ use std::process::Command;
 use anyhow::{Context, ensure};
 
 use super::Failure;
+use super::latest::INSTALLATION;
 use crate::venv::Venv;
 
 /// Packages that are installed together: if one does not install, the others of its line are of no use.
@@ -48,9 +49,10 @@ impl Environment {
                 println!("{} did not install: {reason}", group.join(", "));
                 environment.failures.extend(group.iter().map(|name| Failure {
                     peer: (*name).to_owned(),
-                    work: "installation".to_owned(),
+                    work: INSTALLATION.to_owned(),
                     variant: String::new(),
                     reason: reason.clone(),
+                    commit: String::new(),
                 }));
             }
         }

@@ -1,8 +1,10 @@
 //! The same work with the tools that people would use instead, measured in turns with ours.
 
 mod environment;
+mod figures;
 mod grid;
 mod judge;
+mod latest;
 mod page;
 mod targets;
 mod worker;
@@ -15,9 +17,9 @@ use serde::{Deserialize, Serialize};
 
 use self::environment::Environment;
 use self::worker::{Announced, Worker};
-use crate::bench::history::Record;
 use crate::bench::{build, quantile};
 
+pub(crate) use self::latest::Latest;
 pub(crate) use self::page::write_page;
 #[cfg(test)]
 pub(crate) use self::targets::tests;
@@ -40,9 +42,10 @@ const WORKERS: &[(&str, Words, Words, Words)] = &[
     ("grid_jax.py", &["f64", "2"], &["jax"], &[grid::GRID]),
     ("grid_jax.py", &["f32", "2"], &["jax"], &[grid::GRID]),
     ("train_torch.py", &[], &["torch"], &["train", "decision"]),
-    ("layer_jax.py", &[], &["jax", "jaxopt"], &["layer"]),
+    ("layer_jax.py", &[], &["jax", "jaxopt"], &["layer", "wide"]),
     ("layer_cvxpylayers.py", &[], &["cvxpylayers"], &["layer"]),
-    ("layer_moreau.py", &[], &["moreau"], &["layer"]),
+    ("layer_moreau.py", &[], &["moreau"], &["layer", "wide"]),
+    ("solve_wide.py", &[], &["clarabel"], &["layer", "wide"]),
     (
         "solve.py",
         &[],
@@ -105,6 +108,9 @@ pub(crate) struct Case {
     /// The utility that training has reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) utility: Option<f64>,
+    /// The floating-point operations of a unit, as the algorithm needs them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) operations: Option<f64>,
 }
 
 /// How strictly episodes kept their budgets.
@@ -138,31 +144,14 @@ pub(crate) struct Failure {
     pub(crate) variant: String,
     /// Why not.
     pub(crate) reason: String,
+    /// At which commit; a record has it for all, what is put together from several does not.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) commit: String,
 }
 
-impl Comparison {
-    /// What the last run of each work found, of runs on the machine of the last one.
-    pub(crate) fn latest(history: &[Record]) -> Option<(&Record, Self)> {
-        let mut compared = history.iter().rev().filter(|record| record.peers.is_some());
-        let last = compared.next()?;
-        let mut found = last.peers.clone()?;
-        for record in compared.filter(|record| record.machine == last.machine) {
-            let Some(older) = &record.peers else { continue };
-            let works: BTreeSet<String> = found.cases.iter().map(|case| case.case.work.clone()).collect();
-            let others = older.cases.iter().filter(|case| !works.contains(&case.case.work));
-            found.cases.extend(others.cloned());
-            if found.strict.is_empty() {
-                found.strict.clone_from(&older.strict);
-            }
-            for (name, version) in &older.versions {
-                found
-                    .versions
-                    .entry(name.clone())
-                    .or_insert_with(|| version.clone());
-            }
-        }
-        Some((last, found))
-    }
+/// What a worker is called, by its script and its further arguments.
+fn name_of(script: &str, arguments: &[&str]) -> String {
+    format!("{script} {}", arguments.join(" ")).trim().to_owned()
 }
 
 /// Installs, draws the instances, starts every worker, measures in turns. Of all works those that begin with one of these words; with
@@ -204,11 +193,7 @@ pub(crate) fn compare(
     for (script, arguments, peers, _) in chosen {
         let mut command = environment.python(&scripts.join(script));
         command.arg(&data).args(*arguments);
-        commands.push((
-            format!("{script} {}", arguments.join(" ")).trim().to_owned(),
-            command,
-            peers,
-        ));
+        commands.push((name_of(script, arguments), command, peers));
     }
     for (name, command, peers) in commands {
         println!("starting {name}");
@@ -225,6 +210,7 @@ pub(crate) fn compare(
                 if is_wanted("strict") {
                     comparison.strict.extend(strict.iter().map(judge::judge));
                 }
+                let failed = failed.into_iter().filter(|failure| is_wanted(&failure.work));
                 comparison.failures.extend(failed);
                 comparison.versions.extend(versions);
                 workers.push(worker);
@@ -234,6 +220,7 @@ pub(crate) fn compare(
                 work: name.clone(),
                 variant: String::new(),
                 reason: format!("{error:#}"),
+                commit: String::new(),
             })),
         }
     }
@@ -248,9 +235,16 @@ pub(crate) fn compare(
         };
         println!("{work}: {} cases, {rounds} rounds", chosen.len());
         let mut samples = vec![Vec::new(); chosen.len()];
-        for _ in 0..rounds {
-            for ((worker, case), samples) in chosen.iter().zip(&mut samples) {
-                samples.extend(workers[*worker].measure(case.id, TURN)?);
+        for round in 0..rounds {
+            let outdone = if round > 0 && work.starts_with(grid::GRID) {
+                grid::outdone(&chosen, &samples)
+            } else {
+                vec![false; chosen.len()]
+            };
+            for (((worker, case), samples), outdone) in chosen.iter().zip(&mut samples).zip(outdone) {
+                if !outdone {
+                    samples.extend(workers[*worker].measure(case.id, TURN)?);
+                }
             }
         }
         let mut timed: Vec<Timed> = chosen

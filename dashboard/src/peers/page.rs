@@ -1,15 +1,15 @@
 //! `docs/benchmarks.md`: ratios first, then targets, then everything else, from the history.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::Context;
 
-use super::grid;
-use super::targets::{ours, targets};
-use super::{Comparison, Timed};
+use super::targets::{Target, ours, targets};
+use super::{Comparison, Latest, Timed, figures, grid};
 use crate::bench::growth::{self, curve};
-use crate::bench::history::{Machine, Measure, Record};
+use crate::bench::history::{Figures, Machine, Measure, Record};
 
 /// The works, in the order of the page, and what a unit is.
 const WORKS: &[(&str, &str, &str)] = &[
@@ -21,6 +21,21 @@ const WORKS: &[(&str, &str, &str)] = &[
     (
         "layer-8x3",
         "Convex layer d = 8, M = 3, forward and backward, batch 10",
+        "sample",
+    ),
+    (
+        "wide/d=64,M=4",
+        "Convex layer d = 64, M = 4, forward and backward, batch 10",
+        "sample",
+    ),
+    (
+        "wide/d=256,M=4",
+        "Convex layer d = 256, M = 4, forward and backward, batch 10",
+        "sample",
+    ),
+    (
+        "wide/d=1024,M=4",
+        "Convex layer d = 1,024, M = 4, forward and backward, batch 10",
         "sample",
     ),
     (
@@ -38,13 +53,13 @@ const CURVES: &[(&str, &str, &str)] = &[
     ("opt/interior-point", "d", "at most cubic"),
     ("opt/interior-point", "M", "at most cubic"),
     ("opt/water-filling", "N", "N log N"),
-    ("layer/log-utility/forward+pullback", "d", "at most cubic"),
+    ("layer/log-utility/forward+pullback", "d", "linear"),
     ("layer/log-utility/forward+pullback", "M", "at most cubic"),
     ("layer/log-utility/forward+pullback", "batch", "linear"),
     ("layer/closed-form/forward+pullback", "batch", "linear"),
     ("episode/gradient/fairness", "N", "linear"),
-    ("episode/gradient/log-utility", "d", "at most cubic"),
-    ("decision/log-utility", "d", "at most cubic"),
+    ("episode/gradient/log-utility", "d", "linear"),
+    ("decision/log-utility", "d", "linear"),
     ("decision/log-utility", "M", "at most cubic"),
     ("train/fused", "N", "linear"),
     ("train/fused", "batch", "linear"),
@@ -56,21 +71,18 @@ const CURVES: &[(&str, &str, &str)] = &[
     ("data/tsne", "points", "N log N, neighbours quadratic"),
 ];
 
-/// The most that a LAAU step of four actions and four budgets may take, in microseconds.
-const STEP: f64 = 10.0;
-
-/// Writes the page from the last comparison and the last full run of a history.
+/// Writes the page from the last comparison of each work and the last figures of each name in a history.
 pub(crate) fn write_page(history: &[Record], root: &Path) -> anyhow::Result<()> {
-    let (record, comparison) = Comparison::latest(history)
+    let latest = Latest::of(history)
         .context("no comparison with peers in the history: run cargo xtask bench --peers")?;
-    let full = history.iter().rev().find(|record| record.set == "full");
+    let figures = Figures::latest(history);
     let notes = std::fs::read_to_string(root.join("benches/peers/notes.md")).unwrap_or_default();
     let path = root.join("docs/benchmarks.md");
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    let text = page(record, &comparison, full, &notes)? + &of_the_service(&kept);
+    let text = page(&latest, figures.as_ref(), &notes)? + &of_the_service(&kept);
     std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     println!("{}", path.display());
-    for target in targets(&comparison) {
+    for target in all_targets(&latest.found, figures.as_ref()) {
         println!(
             "{:>12}  {} (found {})",
             verdict(target.met),
@@ -79,6 +91,12 @@ pub(crate) fn write_page(history: &[Record], root: &Path) -> anyhow::Result<()> 
         );
     }
     Ok(())
+}
+
+fn all_targets(found: &Comparison, figures: Option<&Figures>) -> Vec<Target> {
+    let mut all = targets(found);
+    all.extend(figures::targets(figures));
+    all
 }
 
 /// What `cargo xtask serve load` has written into the page, with its marks: it stays.
@@ -90,20 +108,16 @@ fn of_the_service(page: &str) -> String {
     }
 }
 
-fn page(
-    record: &Record,
-    comparison: &Comparison,
-    full: Option<&Record>,
-    notes: &str,
-) -> Result<String, std::fmt::Error> {
+fn page(latest: &Latest, figures: Option<&Figures>, notes: &str) -> Result<String, std::fmt::Error> {
+    let comparison = &latest.found;
     let mut out = String::new();
     writeln!(
         out,
         "# Benchmarks\n\n\
-         Written by `cargo xtask bench --peers` and `cargo xtask bench` (times and growth); `cargo xtask dashboard` draws the history.\n\
-         Do not edit.\n\n\
+         Written by `cargo xtask bench --peers`, `cargo xtask bench` (times and growth) and `cargo xtask bench --counts` (instructions);\n\
+         `cargo xtask dashboard` draws the history. Do not edit.\n\n\
          How many times the fastest of laau goes into the time of each peer: least against least, in brackets median\n\
-         against median, all measured in turns in one run.\n"
+         against median, each work measured in turns in one run.\n"
     )?;
     for (work, title, unit) in WORKS {
         ratios(&mut out, comparison, work, title, unit)?;
@@ -117,7 +131,7 @@ fn page(
         out,
         "## Targets\n\n| target | wanted | found | |\n|---|---|---|---|"
     )?;
-    for target in targets(comparison) {
+    for target in all_targets(comparison, figures) {
         let met = verdict(target.met);
         writeln!(
             out,
@@ -125,30 +139,33 @@ fn page(
             target.what, target.wanted, target.found
         )?;
     }
-    if let Some(full) = full {
-        step_target(&mut out, full)?;
-        writeln!(out)?;
-        growth_table(&mut out, full)?;
-    } else {
-        writeln!(out)?;
+    writeln!(out)?;
+    if let Some(figures) = figures {
+        growth_table(&mut out, figures)?;
     }
     if !notes.trim().is_empty() {
         writeln!(out, "{}\n", notes.trim())?;
     }
 
     writeln!(out, "## Where and with what\n")?;
-    writeln!(
-        out,
-        "Peers: {} at commit `{}`.",
-        machine(&record.machine),
-        record.commit
-    )?;
-    if let Some(full) = full {
+    writeln!(out, "Peers: {}, at {}.", machine(&latest.machine), places(latest))?;
+    if let Some(figures) = figures {
+        let told: Vec<String> = figures
+            .commits
+            .iter()
+            .map(|(measure, commits)| {
+                let what = match measure {
+                    Measure::Latency => "times",
+                    Measure::Instructions => "instructions",
+                };
+                format!("{what} at `{}`", commits.join("`, `"))
+            })
+            .collect();
         writeln!(
             out,
-            "Times and growth: {} at commit `{}`.",
-            machine(&full.machine),
-            full.commit
+            "Times and growth: {}, {}.",
+            machine(&figures.machine),
+            told.join("; ")
         )?;
     }
     writeln!(
@@ -163,19 +180,42 @@ fn page(
     if comparison.failures.is_empty() {
         writeln!(out, "Every peer was installed, and every case ran.")?;
     } else {
-        writeln!(out, "| peer | work | variant | why |\n|---|---|---|---|")?;
+        writeln!(out, "| peer | work | variant | why | at |\n|---|---|---|---|---|")?;
         for failure in &comparison.failures {
             writeln!(
                 out,
-                "| {} | {} | {} | {} |",
+                "| {} | {} | {} | {} | `{}` |",
                 failure.peer,
                 failure.work,
                 failure.variant,
-                failure.reason.replace('|', "/")
+                failure.reason.replace('|', "/"),
+                failure.commit
             )?;
         }
     }
     Ok(out)
+}
+
+/// The commits, each with the works that were last measured at it; sizes of one kind are one work here.
+fn places(latest: &Latest) -> String {
+    let mut works: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (work, commit) in &latest.commits {
+        let kind = work.split_once('/').map_or(&**work, |(kind, _)| kind);
+        works.entry(commit).or_default().insert(kind);
+    }
+    let one = works.len() == 1;
+    let told: Vec<String> = works
+        .into_iter()
+        .map(|(commit, works)| {
+            if one {
+                format!("`{commit}`")
+            } else {
+                let works: Vec<&str> = works.into_iter().collect();
+                format!("`{commit}` ({})", works.join(", "))
+            }
+        })
+        .collect();
+    told.join(", ")
 }
 
 fn ratios(
@@ -274,42 +314,33 @@ fn strictness(out: &mut String, comparison: &Comparison) -> std::fmt::Result {
     writeln!(out)
 }
 
-fn step_target(out: &mut String, full: &Record) -> std::fmt::Result {
-    for name in ["decision/vm-allocation/d=4,M=4", "decision/log-utility/d=4,M=4"] {
-        let figure = full.figure(name, Measure::Latency);
-        let found = figure.map_or_else(
-            || "not measured".to_owned(),
-            |figure| format!("{:.1} µs, median {:.1}", figure.low / 1e3, figure.value / 1e3),
-        );
-        let met = verdict(figure.map(|figure| figure.low / 1e3 <= STEP));
-        writeln!(out, "| a LAAU step, `{name}` | ≤ {STEP} µs | {found} | {met} |")?;
-    }
-    Ok(())
-}
-
-fn growth_table(out: &mut String, full: &Record) -> std::fmt::Result {
+fn growth_table(out: &mut String, figures: &Figures) -> std::fmt::Result {
     writeln!(
         out,
         "## Growth\n\n\
          Exponents are those of the upper half of the sizes: 1 is linear, 3 cubic. That of the least times is as noisy as the machine was\n\
          busy; that of the instructions is not noisy at all.\n\n\
-         | what | size | expected | exponent of times | of instructions | microseconds |\n|---|---|---|---|---|---|"
+         | what | size | expected | exponent of times | of instructions | microseconds | thousands of instructions |\n\
+         |---|---|---|---|---|---|---|"
     )?;
     for (name, size, expected) in CURVES {
-        let points = curve(&full.figures, name, size, Measure::Latency);
-        let Some(exponent) = growth::exponent(&points) else {
+        let [times, counts] = [Measure::Latency, Measure::Instructions].map(|measure| {
+            let points = curve(&figures.all, name, size, measure);
+            let exponent = growth::exponent(&points)?;
+            let told: Vec<String> = points
+                .iter()
+                .map(|(value, cost)| format!("{value}: {}", short(cost / 1e3)))
+                .collect();
+            Some((format!("{exponent:.2}"), told.join(", ")))
+        });
+        if times.is_none() && counts.is_none() {
             continue;
-        };
-        let counted = curve(&full.figures, name, size, Measure::Instructions);
-        let counted = growth::exponent(&counted).map_or(String::new(), |exponent| format!("{exponent:.2}"));
-        let told: Vec<String> = points
-            .iter()
-            .map(|(value, time)| format!("{value}: {}", short(time / 1e3)))
-            .collect();
+        }
+        let (of_times, microseconds) = times.unwrap_or_default();
+        let (of_counts, thousands) = counts.unwrap_or_default();
         writeln!(
             out,
-            "| `{name}` | {size} | {expected} | {exponent:.2} | {counted} | {} |",
-            told.join(", ")
+            "| `{name}` | {size} | {expected} | {of_times} | {of_counts} | {microseconds} | {thousands} |"
         )?;
     }
     writeln!(out)
@@ -357,7 +388,7 @@ fn scientific(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::targets::tests::comparison;
+    use super::super::targets::tests::{comparison, timed};
     use super::*;
     use crate::bench::history::Figure;
 
@@ -373,32 +404,53 @@ mod tests {
 
     #[test]
     fn the_page_has_ratios_first_and_says_what_is_missed_or_missing() {
-        let mut record = Record::begin(Path::new("."), "peers");
-        record.peers = Some(comparison());
-        let mut full = Record::begin(Path::new("."), "full");
-        for (id, low) in [
-            ("opt/interior-point/d=4,M=2,N=20", 1e3),
-            ("opt/interior-point/d=4,M=2,N=100", 5e3),
-            ("opt/interior-point/d=4,M=2,N=200", 1e4),
-            ("decision/vm-allocation/d=4,M=4", 12e3),
-        ] {
-            full.figures.push(Figure {
-                id: id.to_owned(),
-                measure: Measure::Latency,
-                value: low,
-                low,
-                high: low,
-            });
+        let record = |commit: &str, set: &str| {
+            let mut record = Record::begin(Path::new("."), set);
+            record.commit = commit.to_owned();
+            record
+        };
+        let mut compared = record("aaa", "peers");
+        compared.peers = Some(comparison());
+        let mut peak = record("bbb", "peers");
+        peak.peers = Some(Comparison {
+            cases: vec![timed("laau", "peak", "multiply-adds", 0.02, 0.0)],
+            ..Comparison::default()
+        });
+        let (mut full, mut counts) = (record("ccc", "full"), record("ddd", "counts"));
+        for (steps, low) in [(20, 1e3), (100, 5e3), (200, 1e4)] {
+            for (record, measure) in [
+                (&mut full, Measure::Latency),
+                (&mut counts, Measure::Instructions),
+            ] {
+                record.figures.push(Figure {
+                    id: format!("opt/interior-point/d=4,M=2,N={steps}"),
+                    measure,
+                    value: low,
+                    low,
+                    high: low,
+                });
+            }
         }
-        let text = page(&record, &comparison(), Some(&full), "## Limits\n\nA note.").unwrap();
+        full.figures.push(Figure {
+            id: "decision/vm-allocation/d=4,M=4".to_owned(),
+            measure: Measure::Latency,
+            value: 12e3,
+            low: 12e3,
+            high: 12e3,
+        });
+        let history = [compared, full, counts, peak];
+        let (latest, figures) = (Latest::of(&history).unwrap(), Figures::latest(&history));
+        let text = page(&latest, figures.as_ref(), "## Limits\n\nA note.").unwrap();
         for line in [
             "| **1** | laau | fused engine | f64 | 10.0 | 11.0 | 0 | 0 | 0 |",
             "| **4.9×** (4.9×) | jax | hand-written adjoint | f64 | 49.0 | 53.9 | 0 | 0 | 0 |",
             "| training, against the fastest JAX in f64 | ≥ 5× | 4.9× | MISSED |",
             "| layer d=8, M=3, against the fastest Moreau | ≥ 20× | not measured | not measured |",
-            "| a LAAU step, `decision/vm-allocation/d=4,M=4` | ≤ 10 µs | 12.0 µs, median 12.0 | MISSED |",
-            "| `opt/interior-point` | N | linear | 1.00 |  | 20: 1.00, 100: 5.00, 200: 10.0 |",
-            "| moreau | installation |  | no matching distribution |",
+            "| a LAAU step, virtual machines, d=4, M=4 | ≤ 10 µs | 12.0 µs, median 12.0 | MISSED |",
+            "| `opt/interior-point` | N | linear | 1.00 | 1.00 | 20: 1.00, 100: 5.00, 200: 10.0 | 20: 1.00, 100: 5.00, 200: 10.0 |",
+            "| moreau | installation |  | no matching distribution | `aaa` |",
+            ", at `aaa` (layer-8x3, strict, train), `bbb` (peak).",
+            ", times at `ccc`; instructions at `ddd`.",
             "| jax | 0.1 |",
             "A note.",
         ] {

@@ -5,7 +5,7 @@ use super::{Comparison, Timed, grid};
 /// A target, what was found, and whether that is enough.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Target {
-    pub(super) what: &'static str,
+    pub(super) what: String,
     pub(super) wanted: String,
     pub(super) found: String,
     /// `None` if it could not be measured.
@@ -54,8 +54,67 @@ pub(super) fn targets(found: &Comparison) -> Vec<Target> {
         }),
         count(found, "strict budgets: episodes aborted", |strict| strict.aborted),
     ];
+    for (work, size) in SIZES {
+        let Some(ours) = ours(found, work) else {
+            continue;
+        };
+        for (peer, is) in [
+            ("Moreau at its tightest", tightest_moreau as fn(&Timed) -> bool),
+            (
+                "Clarabel at its tightest, which has no gradient",
+                |case: &Timed| case.case.peer == "clarabel",
+            ),
+        ] {
+            let what = format!("layer {size}, against {peer}");
+            targets.push(ratio(&what, 10.0, fastest(found, work, is), Some(ours)));
+        }
+        targets.push(reduced(found, work, size, ours));
+    }
     targets.extend(grid::targets(found));
     targets
+}
+
+/// The works whose layers are held against the same peers at every size, and the sizes.
+const SIZES: [(&str, &str); 4] = [
+    ("layer-8x3", "d=8, M=3"),
+    ("wide/d=64,M=4", "d=64, M=4"),
+    ("wide/d=256,M=4", "d=256, M=4"),
+    ("wide/d=1024,M=4", "d=1,024, M=4"),
+];
+
+/// What is wanted of a layer: so many times JAX with the same reduction, or such a share of the peak.
+const REDUCED: f64 = 4.0;
+const SHARE: f64 = 0.4;
+
+/// A layer against JAX with systems of one row per budget, or against what the core could do.
+fn reduced(found: &Comparison, work: &str, size: &str, ours: &Timed) -> Target {
+    let jax = fastest(found, work, |case| case.case.variant == "interior point, M × M");
+    let ratio = jax.map(|jax| jax.least / ours.least);
+    let share = ours
+        .case
+        .operations
+        .zip(grid::peak(found))
+        .map(|(operations, peak)| operations / (ours.least * 1e3) / peak);
+    let told: Vec<String> = ratio
+        .map(|ratio| format!("{ratio:.1}×"))
+        .into_iter()
+        .chain(share.map(|share| format!("{share:.2} of the peak")))
+        .collect();
+    let met = ratio.is_some_and(|ratio| ratio >= REDUCED) || share.is_some_and(|share| share >= SHARE);
+    Target {
+        what: format!("layer {size}, against JAX with M × M systems or the peak"),
+        wanted: format!("≥ {REDUCED}× or ≥ {SHARE} of the peak"),
+        found: if told.is_empty() {
+            "not measured".to_owned()
+        } else {
+            told.join(", ")
+        },
+        met: (met || (ratio.is_some() && share.is_some())).then_some(met),
+    }
+}
+
+fn tightest_moreau(case: &Timed) -> bool {
+    case.case.peer == "moreau" && case.case.variant.starts_with("tolerances")
 }
 
 fn default_of_cvxpylayers(case: &Timed) -> bool {
@@ -75,10 +134,10 @@ fn fastest<'a>(found: &'a Comparison, work: &str, is: impl Fn(&Timed) -> bool) -
         .min_by(|a, b| a.least.total_cmp(&b.least))
 }
 
-fn ratio(what: &'static str, least: f64, theirs: Option<&Timed>, ours: Option<&Timed>) -> Target {
+fn ratio(what: &str, least: f64, theirs: Option<&Timed>, ours: Option<&Timed>) -> Target {
     let measured = theirs.zip(ours).map(|(theirs, ours)| theirs.least / ours.least);
     Target {
-        what,
+        what: what.to_owned(),
         wanted: format!("≥ {least}×"),
         found: measured.map_or_else(|| "not measured".to_owned(), |ratio| format!("{ratio:.1}×")),
         met: measured.map(|ratio| ratio >= least),
@@ -97,7 +156,7 @@ fn digits(found: &Comparison) -> Target {
         .zip(digits(|case| case.case.error_gradient))
         .map(|(action, gradient)| action.min(gradient));
     Target {
-        what: "layer d=8, M=3, accuracy against cvxpylayers by default",
+        what: "layer d=8, M=3, accuracy against cvxpylayers by default".to_owned(),
         wanted: "≥ 6 digits better".to_owned(),
         found: measured.map_or_else(
             || "not measured".to_owned(),
@@ -107,10 +166,10 @@ fn digits(found: &Comparison) -> Target {
     }
 }
 
-fn count(found: &Comparison, what: &'static str, of: fn(&super::Strictness) -> usize) -> Target {
+fn count(found: &Comparison, what: &str, of: fn(&super::Strictness) -> usize) -> Target {
     let measured = found.strict.iter().find(|strict| strict.peer == "laau");
     Target {
-        what,
+        what: what.to_owned(),
         wanted: "0".to_owned(),
         found: measured.map_or_else(
             || "not measured".to_owned(),
@@ -137,6 +196,7 @@ pub(crate) mod tests {
                 error_gradient: Some(error),
                 violation: Some(0.0),
                 utility: None,
+                operations: None,
             },
             least,
             median: 1.1 * least,
@@ -169,6 +229,7 @@ pub(crate) mod tests {
                 work: "installation".to_owned(),
                 variant: String::new(),
                 reason: "no matching distribution".to_owned(),
+                commit: String::new(),
             }],
         }
     }
@@ -185,10 +246,46 @@ pub(crate) mod tests {
             Some(true),
             Some(true),
             Some(true),
+            None,
+            None,
+            None,
         ];
         assert_eq!(met, expected);
         assert_eq!(targets(&comparison())[0].found, "4.9×");
         assert_eq!(targets(&comparison())[3].found, "not measured");
         assert_eq!(targets(&comparison())[5].found, "12.0 digits");
+    }
+
+    #[test]
+    fn a_layer_may_miss_the_ratio_where_it_has_its_share_of_the_peak() {
+        let work = "wide/d=64,M=4";
+        let verdict = |operations: Option<f64>, jax: Option<f64>| {
+            let mut ours = timed("laau", work, "interior point", 10.0, 0.0);
+            ours.case.operations = operations;
+            // 50 GFLOP/s, of which 10 µs have 500,000.
+            let mut cases = vec![timed("laau", "peak", "multiply-adds", 0.02, 0.0), ours];
+            cases.extend(jax.map(|least| timed("jax", work, "interior point, M × M", least, 0.0)));
+            let found = Comparison {
+                cases,
+                ..Comparison::default()
+            };
+            let target = targets(&found)
+                .into_iter()
+                .find(|target| target.what.contains("or the peak"));
+            let target = target.unwrap();
+            (target.found, target.met)
+        };
+        let told = |words: &str, met| (words.to_owned(), met);
+        assert_eq!(verdict(None, Some(50.0)), told("5.0×", Some(true)));
+        assert_eq!(verdict(None, Some(30.0)), told("3.0×", None));
+        assert_eq!(
+            verdict(Some(250e3), Some(30.0)),
+            told("3.0×, 0.50 of the peak", Some(true))
+        );
+        assert_eq!(
+            verdict(Some(150e3), Some(30.0)),
+            told("3.0×, 0.30 of the peak", Some(false))
+        );
+        assert_eq!(verdict(None, None), told("not measured", None));
     }
 }

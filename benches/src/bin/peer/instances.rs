@@ -1,5 +1,6 @@
 //! The instances that `benches/peers/instances.py` draws.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
@@ -14,6 +15,8 @@ pub(crate) struct Instances {
     pub(crate) scalar: LayerInstances,
     #[serde(rename = "layer-8x3")]
     pub(crate) several: LayerInstances,
+    /// Layers of many actions, by the name of their work.
+    pub(crate) wide: BTreeMap<String, LayerInstances>,
     pub(crate) strict: StrictInstances,
     train: TrainingSizes,
     pub(crate) grid: GridSizes,

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use laau_benches::Batch;
 use laau_core::problems::WeightedFairness;
-use laau_core::{Differentiate, Gradients, Solutions, StepSolver};
+use laau_core::{Differentiate, Dimensions, Gradients, Solutions, Status, StepSolver};
 use laau_kkt::{FairnessLayer, InteriorPoint, Options};
+use laau_net::Precision;
 
 use crate::Case;
 use crate::instances::{Instances, LayerInstances};
@@ -17,7 +18,7 @@ pub(crate) fn cases(instances: &Instances) -> Result<Vec<Case>, Box<dyn Error>> 
     let interior_point = |of: &LayerInstances| -> Result<InteriorPoint, Box<dyn Error>> {
         Ok(InteriorPoint::new(Arc::new(of.problem()?), Options::default())?)
     };
-    Ok(vec![
+    let mut cases = vec![
         both("layer-scalar", "closed form", closed_form, &instances.scalar)?,
         both(
             "layer-scalar",
@@ -32,7 +33,11 @@ pub(crate) fn cases(instances: &Instances) -> Result<Vec<Case>, Box<dyn Error>> 
             &instances.several,
         )?,
         one_at_a_time(interior_point(&instances.several)?, &instances.several)?,
-    ])
+    ];
+    for (work, of) in &instances.wide {
+        cases.push(both(work, "interior point", interior_point(of)?, of)?);
+    }
+    Ok(cases)
 }
 
 fn batch(of: &LayerInstances) -> Batch {
@@ -46,7 +51,7 @@ fn batch(of: &LayerInstances) -> Batch {
 }
 
 fn both(
-    work: &'static str,
+    work: &str,
     variant: &'static str,
     mut layer: impl Differentiate + 'static,
     of: &LayerInstances,
@@ -62,9 +67,13 @@ fn both(
         .max(error(&gradients.available, &of.by_remaining))
         .max(error(&gradients.contexts, &of.by_context));
     facts.insert("error_gradient".to_owned(), worst.into());
+    if layer.problem().dimensions().actions > 1 {
+        facts.insert("operations".to_owned(), operations(&solutions, dimensions).into());
+    }
     Ok(Case {
         work: work.to_owned(),
         variant,
+        precision: Precision::F64,
         units: batch.rows,
         facts,
         run: Box::new(move || {
@@ -87,6 +96,7 @@ fn one_at_a_time(mut layer: InteriorPoint, of: &LayerInstances) -> Result<Case, 
     Ok(Case {
         work: "solve-8x3".to_owned(),
         variant: "interior point",
+        precision: Precision::F64,
         units: batch.rows,
         facts,
         run: Box::new(move || {
@@ -123,6 +133,37 @@ fn facts_of_solutions(
     facts
 }
 
+/// The floating-point operations of a solve and a pullback, mean of the rows, as the short way of the interior point needs them where the
+/// Hessian is diagonal; a division or a logarithm counts as one. With `d` actions, `M` budgets and `a` active ones:
+///
+/// * an evaluation has usage and prices, `4dM`, and gradient and curvature, `3d`;
+/// * a system has `H⁻¹`, `H⁻¹Jᵀ` and its products with `J`, `d + da + da(a + 1)`, and the factors of `a` rows, `a³/3`;
+/// * its solution has two products with `J` and one by `H⁻¹`, `4da + d`.
+///
+/// A solve is the model's guess and one evaluation, system and solution for each Newton step that it tells, and an evaluation of what it
+/// gives; a pullback is one of each, with the gradients in prices and contexts, `2dM + d`. What searches and tests cost beside is
+/// not counted, so that the share of the peak is not made larger than it is.
+fn operations(solutions: &Solutions, dimensions: Dimensions) -> f64 {
+    let (d, m) = (dimensions.actions as f64, dimensions.budgets as f64);
+    let rows = solutions.statuses().len();
+    let total: f64 = (0..rows)
+        .map(|row| {
+            let solution = solutions.row(row);
+            let a = solution.duals.iter().filter(|dual| **dual > 0.0).count() as f64;
+            let steps = match solution.status {
+                Status::Solved { iterations, .. } => f64::from(iterations),
+                _ => 0.0,
+            };
+            let evaluation = 4.0 * d * m + 3.0 * d;
+            let system = d + d * a + d * a * (a + 1.0) + a * a * a / 3.0;
+            let solving = 4.0 * d * a + d;
+            let step = evaluation + system + solving;
+            (1.0 + steps) * step + evaluation + step + 2.0 * d * m + d
+        })
+        .sum();
+    total / rows as f64
+}
+
 /// The worst of `|found − true| / max(1, |true|)`.
 fn error(found: &[f64], truth: &[Vec<f64>]) -> f64 {
     found
@@ -135,6 +176,26 @@ fn error(found: &[f64], truth: &[Vec<f64>]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn operations_are_those_of_the_steps_that_were_taken() {
+        let dimensions = Dimensions {
+            actions: 10,
+            budgets: 2,
+            context: 10,
+        };
+        let mut solutions = Solutions::new(dimensions, 1);
+        let row = solutions.row_mut(0);
+        row.duals.copy_from_slice(&[0.0, 0.5]);
+        *row.status = Status::Solved {
+            iterations: 3,
+            residual: 0.0,
+        };
+        // An evaluation has 110, a system of one active budget 40 and a third, its solution 50.
+        let step = 200.0 + 1.0 / 3.0;
+        let expected = 5.0 * step + 110.0 + 50.0;
+        assert!((operations(&solutions, dimensions) - expected).abs() < 1e-9);
+    }
 
     #[test]
     fn errors_are_relative_above_one_and_absolute_below() {

@@ -12,6 +12,7 @@ use std::io::{BufRead, Write};
 use std::path::PathBuf;
 use std::time::Instant;
 
+use laau_net::Precision;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -24,6 +25,7 @@ const MOST_SAMPLES: usize = 5000;
 struct Case {
     work: String,
     variant: &'static str,
+    precision: Precision,
     units: usize,
     /// What else is known about it: errors, violations, utilities.
     facts: serde_json::Map<String, serde_json::Value>,
@@ -50,7 +52,13 @@ fn main() -> Result<(), Box<dyn Error>> {
             ("peer", "laau"),
             ("work", &*case.work),
             ("variant", case.variant),
-            ("precision", "f64"),
+            (
+                "precision",
+                match case.precision {
+                    Precision::F64 => "f64",
+                    Precision::F32 => "f32",
+                },
+            ),
         ] {
             told.insert(key.to_owned(), value.into());
         }

@@ -9,7 +9,7 @@ use laau_core::problems::WeightedFairness;
 use laau_core::{Differentiate, Episodes, Rollout, Unrolled, rollout_all};
 use laau_kkt::FairnessLayer;
 use laau_net::candle_engine::CandleEngine;
-use laau_net::{Engine, FusedEngine, Model, Optimiser, OptimiserState};
+use laau_net::{Engine, FusedEngine, Model, Optimiser, OptimiserState, Precision};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
@@ -35,6 +35,7 @@ pub(crate) fn cases(instances: &Instances) -> Result<Vec<Case>, Box<dyn Error>> 
         Case {
             work: "decision".to_owned(),
             variant: "policy in service, exact ledger included",
+            precision: Precision::F64,
             units: set.horizon(),
             facts: serde_json::Map::new(),
             run: Box::new(move || play(&problem, &policy, black_box(&set), 0)),
@@ -60,7 +61,7 @@ pub(crate) fn cases(instances: &Instances) -> Result<Vec<Case>, Box<dyn Error>> 
     ])
 }
 
-/// The same at every size of the grid, on one thread and on two; and what one core could do at best.
+/// The same at every size of the grid, in both precisions, on one thread and on two; and what one core could do at best.
 pub(crate) fn grid(instances: &Instances) -> Result<Vec<Case>, Box<dyn Error>> {
     let pools = [1, 2].map(|threads| ThreadPoolBuilder::new().num_threads(threads).build());
     let [one, two] = pools;
@@ -71,6 +72,7 @@ pub(crate) fn grid(instances: &Instances) -> Result<Vec<Case>, Box<dyn Error>> {
     let mut cases = vec![Case {
         work: "peak".to_owned(),
         variant: "multiply-adds on registers, a thousand operations",
+        precision: Precision::F64,
         units: usize::try_from(operations / 1_000)?,
         facts: serde_json::Map::new(),
         run: Box::new(move || {
@@ -84,14 +86,18 @@ pub(crate) fn grid(instances: &Instances) -> Result<Vec<Case>, Box<dyn Error>> {
             for &width in &sizes.widths {
                 let model = minibatch_model(&mut layer(), &set, width);
                 let together = (40_000_000 / (steps * batch * width * (width + 10))).clamp(1, TOGETHER);
-                for (variant, pool) in &pools {
-                    let engine = FusedEngine::new(layer().fork(), &model.spec, batch)?;
-                    let run = Run::new(Box::new(engine), model.clone(), set.clone(), batch);
-                    let work = format!("grid/N={steps},batch={batch},width={width}");
-                    let mut case = case(work, variant, run, serde_json::Map::new(), together);
-                    let (pool, mut inner) = (Arc::clone(pool), case.run);
-                    case.run = Box::new(move || pool.install(&mut inner));
-                    cases.push(case);
+                for precision in [Precision::F64, Precision::F32] {
+                    for (variant, pool) in &pools {
+                        let engine =
+                            FusedEngine::with_precision(layer().fork(), &model.spec, batch, precision)?;
+                        let run = Run::new(Box::new(engine), model.clone(), set.clone(), batch);
+                        let work = format!("grid/N={steps},batch={batch},width={width}");
+                        let mut case = case(work, variant, run, serde_json::Map::new(), together);
+                        let (pool, mut inner) = (Arc::clone(pool), case.run);
+                        case.run = Box::new(move || pool.install(&mut inner));
+                        case.precision = precision;
+                        cases.push(case);
+                    }
                 }
             }
         }
@@ -109,6 +115,7 @@ fn case(
     Case {
         work,
         variant,
+        precision: Precision::F64,
         units: together,
         facts,
         run: Box::new(move || {
