@@ -12,7 +12,7 @@ use laau_dashboard::cargo::cargo;
 #[derive(Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct AuditArgs {
-    /// `--seed S`, `--cases K`, `--minutes M`, `--only CHECK`, `--case 0x…`; `--help` says more.
+    /// `--seed S`, `--cases K`, `--minutes M`, `--only CHECK`, `--problem NAME`, `--case 0x…`; `--help` says more.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
     arguments: Vec<String>,
 }

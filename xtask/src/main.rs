@@ -49,12 +49,15 @@ enum Command {
     Reproduce(reproduce::ReproduceArgs),
     /// Puts the verdicts of two reproductions side by side and fails if they contradict each other.
     ///
-    /// Example: cargo xtask verdicts reproduction reproduction-10-19
+    /// Example: cargo xtask verdicts reproduction reproduction-10-19 --write-docs
     Verdicts {
         /// The folder of a reproduction.
         one: PathBuf,
         /// That of another, with other seeds.
         other: PathBuf,
+        /// Write the table to docs/verdicts.md.
+        #[arg(long)]
+        write_docs: bool,
     },
     /// Writes the documents' tables, figures and report from a full reproduction.
     ///
@@ -104,7 +107,14 @@ fn main() -> ExitCode {
         Command::Lines => lines::run(&workspace_root()),
         Command::Newcomer => newcomer::run(&workspace_root()),
         Command::Reproduce(arguments) => reproduce::run(&arguments, &workspace_root()),
-        Command::Verdicts { one, other } => reproduce::verdicts::run(&one, &other),
+        Command::Verdicts {
+            one,
+            other,
+            write_docs,
+        } => {
+            let page = write_docs.then(|| workspace_root().join("docs/verdicts.md"));
+            reproduce::verdicts::run(&one, &other, page.as_deref())
+        }
         Command::Docs { folder } => reproduce::docs::run(&folder, &workspace_root()),
         Command::Audit(arguments) => audit::run(&arguments, &workspace_root()),
         Command::Bench(arguments) => bench::run(&arguments, &workspace_root()),

@@ -67,10 +67,10 @@ pub(crate) fn run(arguments: &PythonArgs, root: &Path) -> anyhow::Result<()> {
         ("ruff", &["format", "--check", "."]),
         ("mypy", &[]),
     ];
-    // What the package computes is compared with the binary of the same build.
+    // What the package computes is compared with the binary of the same build; its client asks the service in it.
     let binary = arguments
         .check
-        .then(|| laau_dashboard::cargo::build("laau", root));
+        .then(|| laau_dashboard::cargo::build_serving("laau", root));
     let binary = binary.transpose()?;
     for (program, flags) in checks {
         let began = Instant::now();

@@ -198,7 +198,7 @@ pub(super) fn distribution(rows: &[EpisodeRow], folder: &Path) -> anyhow::Result
         if below > 0 {
             let all: usize = groups.iter().map(|(_, values)| values.len()).sum();
             let note = format!("{below} of {all} are below {floor:.3}, and drawn there");
-            layout = layout.with_subtitle(note).with_subtitle_size(11);
+            layout = layout.with_subtitle(note).with_subtitle_size(10);
         }
         save(
             &render_multiple(plots, layout),
@@ -272,7 +272,7 @@ fn forest(panels: &[Panel], caption: &str, label: &str, folder: &Path, name: &st
         layouts.push(if note.is_empty() {
             layout
         } else {
-            layout.with_subtitle(note.as_str()).with_subtitle_size(11)
+            layout.with_subtitle(note.as_str()).with_subtitle_size(10)
         });
         plots.push(cell);
     }
@@ -282,6 +282,6 @@ fn forest(panels: &[Panel], caption: &str, label: &str, folder: &Path, name: &st
         .with_title_size(16)
         .with_plots(plots)
         .with_layouts(layouts)
-        .with_cell_size(430.0, 420.0);
+        .with_cell_size(540.0, 420.0);
     save(&figure.render(), folder, name)
 }

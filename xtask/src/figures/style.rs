@@ -26,8 +26,14 @@ const POLICIES: &[(&str, &str, &str)] = &[
     ("laau", "LAAU", "#D55E00"),
     ("laau-history", "LAAU+ history", "#0072B2"),
     ("laau-residual", "LAAU+ residual", "#3C4FA0"),
-    ("laau-guarded", "LAAU, guarded", "#A33B00"),
-    ("laau-residual-guarded", "LAAU+ residual, guarded", "#7A88D0"),
+    ("laau-guarded", "LAAU, MW guard", "#A33B00"),
+    ("laau-residual-guarded", "LAAU+ residual, MW guard", "#7A88D0"),
+    ("laau-guarded-by-equal", "LAAU, Equal guard", "#F0A070"),
+    (
+        "laau-residual-guarded-by-equal",
+        "LAAU+ residual, Equal guard",
+        "#A9C4E8",
+    ),
 ];
 
 /// The name of a policy in figures and tables.
@@ -64,16 +70,22 @@ pub(crate) fn dress(layout: Layout) -> Layout {
         .with_body_size(12)
 }
 
-/// One format for all ticks of a logarithmic axis: plain numbers, or powers of ten where those would be long.
+/// One format for all ticks of a logarithmic axis: plain numbers, or powers of ten where those would be long. Of many powers only
+/// some are labelled, so that no label stands on another.
 pub(crate) fn log_ticks(least: f64, most: f64) -> TickFormat {
+    /// Labels of an axis, at most.
+    const MOST: f64 = 14.0;
     let is_plain = least >= 1e-4 && most <= 1e6;
+    let every = ((most / least).log10() / MOST).ceil().max(1.0);
     TickFormat::Custom(Arc::new(move |value| {
         if is_plain {
             // Through nine digits, so that 0.30000000000000004 is 0.3.
             let short: f64 = format!("{value:.8e}").parse().unwrap_or(value);
             short.to_string()
-        } else {
+        } else if value.log10().round() % every == 0.0 {
             format!("{value:.0e}")
+        } else {
+            String::new()
         }
     }))
 }
@@ -108,4 +120,23 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let beside = path.with_extension("part");
     std::fs::write(&beside, bytes).with_context(|| format!("cannot write {}", beside.display()))?;
     std::fs::rename(&beside, path).with_context(|| format!("cannot write {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_axis_of_many_decades_labels_some_of_them() {
+        let label = |ticks: &TickFormat, value| match ticks {
+            TickFormat::Custom(format) => format(value),
+            _ => unreachable!(),
+        };
+        let short = log_ticks(1e-8, 1.0);
+        assert!((-8..=0).all(|power| !label(&short, 10_f64.powi(power)).is_empty()));
+        let long = log_ticks(1e-6, 1e75);
+        let labels: Vec<String> = (-6..=75).map(|power| label(&long, 10_f64.powi(power))).collect();
+        assert_eq!(labels.iter().filter(|label| !label.is_empty()).count(), 14);
+        assert_eq!(labels[6], "1e0");
+    }
 }

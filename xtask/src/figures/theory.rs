@@ -27,14 +27,19 @@ pub(super) fn gap_and_bound(gaps: &[GapRow], terms: &[TermRow], folder: &Path) -
         for (index, curve) in of.enumerate() {
             let colour = COLOURS[index % COLOURS.len()];
             numbers = numbers.max(curve.points.len());
-            let exponent = curve.exponent().map_or(String::new(), |exponent| {
-                let (low, high) = exponent.at_95();
-                format!(", exponent {:.2} [{low:.2}, {high:.2}]", exponent.estimate)
+            let exponent = curve.exponent().map_or_else(
+                |_| String::new(),
+                |exponent| {
+                    let (low, high) = exponent.at_95();
+                    format!(", exponent {:.2} [{low:.2}, {high:.2}]", exponent.estimate)
+                },
+            );
+            let gap = curve.points.iter().filter_map(|point| {
+                Some((
+                    point.episodes as f64,
+                    held(Spread::of(point.gap.iter().copied())?),
+                ))
             });
-            let gap = curve
-                .points
-                .iter()
-                .filter_map(|(n, gap, ..)| Some((*n as f64, held(Spread::of(gap.iter().copied())?))));
             let gap: Vec<(f64, Spread)> = gap.collect();
             plots.extend(band(&gap, &format!("gap, {}{exponent}", curve.model), colour));
             least = gap.iter().map(|(_, spread)| spread.least).fold(least, f64::min);
@@ -54,7 +59,7 @@ pub(super) fn gap_and_bound(gaps: &[GapRow], terms: &[TermRow], folder: &Path) -
             let by_signs = curve
                 .points
                 .iter()
-                .map(|(n, _, bound, _)| (*n as f64, mean(bound)))
+                .map(|point| (point.episodes as f64, mean(&point.by_signs)))
                 .collect();
             line(
                 by_signs,
@@ -64,7 +69,7 @@ pub(super) fn gap_and_bound(gaps: &[GapRow], terms: &[TermRow], folder: &Path) -
             let by_norms = curve
                 .points
                 .iter()
-                .filter_map(|(n, _, _, bound)| Some((*n as f64, mean(bound.as_ref()?))));
+                .filter_map(|point| Some((point.episodes as f64, mean(point.by_norms.as_ref()?))));
             line(
                 by_norms.collect(),
                 format!("bound, {}, R_n by Prop. 6.2", curve.model),
@@ -122,8 +127,9 @@ pub(super) fn online_rates(rows: &[RateRow], folder: &Path) -> anyhow::Result<()
                 .iter()
                 .find(|fit| fit.data == data && fit.step_size == step_size);
             let fit = fit.map_or(String::new(), |fit| {
+                let edge = if fit.at_edge { " or beyond" } else { "" };
                 format!(
-                    ", floor {:.4}, rate {:.1e} a round",
+                    ", floor {:.4}, rate {:.1e}{edge} a round",
                     fit.floor.estimate,
                     10_f64.powf(fit.rate.estimate)
                 )

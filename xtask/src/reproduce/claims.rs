@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::samples::{Cell, Samples};
-use laau_core::statistics::{Difference, Verdict, decide as judge};
+use laau_core::statistics::{Difference, Verdict, decide as judge, seeds_to_decide};
 use laau_core::tables::GuardRow;
 
 /// What is known when claims are decided.
@@ -77,7 +77,8 @@ const RULES: &[(&str, &str, Rule)] = &[
     ("LAAU's lead over RL grows with N", "Fig. 6", lead_grows),
     ("LAAU leaves less than 1 % of the budget", "Fig. 7", |e, data| {
         each(e, data, &horizons(e, data), |cell| {
-            vec![(String::new(), cell.leaves_less_than("laau", 1.0))]
+            let name = "1 % of the budget less what is left, in % of the budget";
+            vec![(name.to_owned(), cell.leaves_less_than("laau", 1.0))]
         })
     }),
     (
@@ -176,19 +177,11 @@ pub(crate) fn finding(parts: &[Part]) -> Option<Finding> {
     let shown: Vec<String> = order.iter().take(4).map(|(name, d)| words(name, d)).collect();
     let more = match parts.len().saturating_sub(4) {
         0 => String::new(),
-        more => format!("; {more} more are larger"),
+        1 => "; the interval of 1 more begins higher".to_owned(),
+        more => format!("; the intervals of {more} more begin higher"),
     };
     let seeds = if verdict == Verdict::Undecided {
-        let open = differences
-            .iter()
-            .filter(|d| d.at_95().0 <= 0.0 && d.at_95().1 >= 0.0);
-        match open.map(Difference::seeds_to_decide).collect::<Option<Vec<_>>>() {
-            Some(needed) => format!(
-                "; about {} seeds would decide it",
-                needed.into_iter().max().unwrap_or_default()
-            ),
-            None => "; not even a thousand seeds would decide it".to_owned(),
-        }
+        format!("; {}", needed(&differences))
     } else {
         String::new()
     };
@@ -196,6 +189,17 @@ pub(crate) fn finding(parts: &[Part]) -> Option<Finding> {
         verdict,
         measured: shown.join("; ") + &more + &seeds,
     })
+}
+
+/// How many seeds would decide what is undecided.
+pub(crate) fn needed(differences: &[Difference]) -> String {
+    if differences.iter().any(|d| !d.standard_error.is_finite()) {
+        return "one seed decides nothing".to_owned();
+    }
+    match seeds_to_decide(differences) {
+        Some(seeds) => format!("about {seeds} seeds would decide it"),
+        None => "not even a thousand seeds would decide it".to_owned(),
+    }
 }
 
 /// `N = 10, against rl: +0.12 [+0.05, +0.19]`.
@@ -271,7 +275,12 @@ fn leaves_most(evidence: &Evidence, data: &str, others: &[&str]) -> Option<Vec<P
     each(evidence, data, &horizons(evidence, data), |cell| {
         others
             .iter()
-            .map(|other| (format!("% more than {other}"), cell.leaves_more("avg-lt", other)))
+            .map(|other| {
+                (
+                    format!("% of the budget more than {other}"),
+                    cell.leaves_more("avg-lt", other),
+                )
+            })
             .collect()
     })
 }
@@ -372,6 +381,46 @@ mod tests {
     #[test]
     fn a_claim_without_evidence_has_no_verdict() {
         assert_eq!(found(&[(20, &[("equal", 0.0)])], "LAAU is above RL"), None);
+    }
+
+    #[test]
+    fn what_is_said_of_parts_that_are_not_shown_is_true() {
+        let part = |name: &str, values: [f64; 5]| (name.to_owned(), Difference::of_seeds(values.to_vec()));
+        // The one that is not shown has the smallest difference of all, and an interval that begins higher than the others.
+        let wide = |shift: f64| [shift, 40.0 + shift, 2.0 + shift, 30.0 + shift, 10.0 + shift];
+        let parts = [
+            part("a", wide(0.0)),
+            part("b", wide(1.0)),
+            part("c", wide(2.0)),
+            part("d", wide(3.0)),
+            part("e", [1.0, 1.1, 0.9, 1.0, 1.0]),
+        ];
+        let measured = finding(&parts).unwrap().measured;
+        assert!(
+            measured.contains("the interval of 1 more begins higher"),
+            "{measured}"
+        );
+        assert!(!measured.contains("e: "), "{measured}");
+    }
+
+    #[test]
+    fn a_part_that_is_against_the_claim_says_how_many_seeds_decide() {
+        let part = |values: [f64; 5]| (String::new(), Difference::of_seeds(values.to_vec()));
+        let found = finding(&[
+            part([-1.0, -0.2, -0.9, -0.1, -0.7]),
+            part([0.05, -0.04, 0.06, -0.05, 0.0]),
+        ]);
+        let found = found.unwrap();
+        assert_eq!(found.verdict, Verdict::Undecided);
+        let seeds = found.measured.split("about ").nth(1).unwrap();
+        let seeds: usize = seeds.split(' ').next().unwrap().parse().unwrap();
+        assert!(seeds < 10, "{}", found.measured);
+        let one = finding(&[(String::new(), Difference::of_seeds(vec![1.0]))]).unwrap();
+        assert!(
+            one.measured.contains("one seed decides nothing"),
+            "{}",
+            one.measured
+        );
     }
 
     #[test]

@@ -3,8 +3,10 @@
 use std::path::Path;
 
 use anyhow::{Context, ensure};
-use laau_core::tables::{GuardRow, PolicyRow};
+use laau_core::statistics::Difference;
+use laau_core::tables::{GuardRow, GuardTrainingRow, PolicyRow, ProblemRow};
 
+use super::claims::words;
 use super::manifest::Manifest;
 use super::problems::Problems;
 use crate::figures::style::{data_name, policy_name, write};
@@ -13,18 +15,40 @@ use crate::figures::tables::{Spread, distinct, read};
 /// Between these lines of the README stand the tables of a source.
 const SOURCES: [&str; 2] = ["synthetic", "trace"];
 
-/// Figures that documents show, beside the episodes of the pages of problems.
+/// Figures of other documents, beside the episodes of the pages of problems.
 const FIGURES: &[&str] = &[
     "architecture.png",
     "architecture.svg",
-    "fraction_by_horizon_synthetic-consecutive.png",
-    "fraction_by_horizon_synthetic-interleaved.png",
     "guard_synthetic-consecutive.png",
     "guard_trace-interleaved.png",
-    "loss_synthetic-consecutive.png",
-    "loss_trace-consecutive.png",
-    "generalisation_synthetic-interleaved_20.png",
-    "online_rates_synthetic-consecutive.png",
+];
+
+/// Figures of `docs/reproduction.md`, and what they show.
+const REPORT_FIGURES: &[(&str, &str)] = &[
+    (
+        "fraction_by_horizon_synthetic-consecutive.png",
+        "Mean fraction of OPT by horizon, consecutive readings.",
+    ),
+    (
+        "fraction_by_horizon_synthetic-interleaved.png",
+        "Mean fraction of OPT by horizon, interleaved readings.",
+    ),
+    (
+        "loss_synthetic-consecutive.png",
+        "Loss of single episodes against OPT at N = 20, paired and logarithmic, workload.",
+    ),
+    (
+        "loss_trace-consecutive.png",
+        "Loss of single episodes against OPT at N = 20, paired and logarithmic, trace.",
+    ),
+    (
+        "generalisation_synthetic-interleaved_20.png",
+        "Theorem 6.1: the gap to the best model and the bound on it by training episodes.",
+    ),
+    (
+        "online_rates_synthetic-consecutive.png",
+        "Proposition 6.3: the loss of a round by step size.",
+    ),
 ];
 
 /// The pages of problems, each with a table of its workload and real data side by side.
@@ -57,16 +81,18 @@ pub(crate) fn run(folder: &Path, root: &Path) -> anyhow::Result<()> {
     let report = text("report.md")?.replacen(
         "\n## Claims",
         "\nThe trace is the sample of 100 long-lived VMs of the Azure Public Dataset V1 (Cortez et al., SOSP 2017; CC-BY \
-         4.0). `cargo xtask docs` has written this page.\n\n## Claims",
+         4.0). `cargo xtask docs` has written this page. [Verdicts of two runs that differ in their seeds](verdicts.md) stand side by side \
+         on a page of their own.\n\n## Claims",
         1,
     );
     let page = format!(
-        "{report}# Other problems\n\nSeveral actions, several budgets, usage that is not linear: [what they \
+        "{report}{}# Other problems\n\nSeveral actions, several budgets, usage that is not linear: [what they \
          are](problems/README.md). Differences are in points (hundredths of OPT), paired, with 95 % intervals.\n\n{}",
+        figures_section(),
         text("problems.md")?
     );
     write(&root.join("docs/reproduction.md"), page.as_bytes())?;
-    for name in FIGURES {
+    for name in FIGURES.iter().chain(REPORT_FIGURES.iter().map(|(name, _)| name)) {
         copy_figure(name, folder, root)?;
     }
     let policies: Vec<PolicyRow> = read(folder)?;
@@ -76,14 +102,25 @@ pub(crate) fn run(folder: &Path, root: &Path) -> anyhow::Result<()> {
         readme = spliced(&readme, source, &table(&policies, source))?;
     }
     readme = spliced(&readme, "claims", &text("claims.md")?)?;
-    readme = spliced(&readme, "run", &run_sentence(&manifest, &policies))?;
+    readme = spliced(
+        &readme,
+        "run",
+        &run_sentence(&manifest, &policies, &read(folder)?),
+    )?;
     write(&place, readme.as_bytes())?;
     let place = root.join("docs/guard.md");
-    let page = std::fs::read_to_string(&place).context("cannot read docs/guard.md")?;
-    write(
-        &place,
-        spliced(&page, "guard", &guard_table(&read(folder)?))?.as_bytes(),
-    )
+    let mut page = std::fs::read_to_string(&place).context("cannot read docs/guard.md")?;
+    page = spliced(&page, "guard", &guard_table(&read(folder)?))?;
+    page = spliced(&page, "guard-training", &training_table(&read(folder)?))?;
+    write(&place, page.as_bytes())
+}
+
+/// The figures of the report.
+fn figures_section() -> String {
+    let figures = REPORT_FIGURES
+        .iter()
+        .map(|(name, caption)| format!("![{caption}](figures/{name})\n\n{caption}\n"));
+    format!("## Figures\n\n{}\n", figures.collect::<Vec<_>>().join("\n"))
 }
 
 fn copy_figure(name: &str, folder: &Path, root: &Path) -> anyhow::Result<()> {
@@ -115,17 +152,74 @@ fn pages_of_problems(manifest: &Manifest, folder: &Path, root: &Path) -> anyhow:
 }
 
 /// What the README says of the run itself.
-fn run_sentence(manifest: &Manifest, policies: &[PolicyRow]) -> String {
+fn run_sentence(manifest: &Manifest, policies: &[PolicyRow], problems: &[ProblemRow]) -> String {
     let seconds = manifest.experiments.iter().map(|e| e.seconds).sum::<f64>();
-    let violations: usize = policies.iter().map(|row| row.violations).sum();
+    let violations = policies.iter().map(|row| row.violations).sum::<usize>()
+        + problems.iter().map(|row| row.violations).sum::<usize>();
     let data = manifest.data.as_deref().map_or("", |_| " --data DIR");
     format!(
         "`cargo xtask reproduce --trace FILE{data}` took {:.0} minutes at commit `{}`, with {} seeds. Budgets were overspent in {violations} \
-         steps of all policies together.\n",
+         steps of all policies together, on the paper's problem and on the others.\n",
         seconds / 60.0,
         manifest.commit,
         manifest.seeds.len()
     )
+}
+
+/// Whether training behind a guard beats a guard that is put before the trained policy: by seed, in points of OPT.
+fn training_table(rows: &[GuardTrainingRow]) -> String {
+    let columns = distinct(rows, |row| row.data.clone());
+    let names: Vec<String> = columns.iter().map(|data| data_name(data)).collect();
+    let mut lines = vec![
+        format!("| fraction of OPT | {} |", names.join(" | ")),
+        format!("|---|{}", "---|".repeat(columns.len())),
+    ];
+    let cases = distinct(rows, |row| (row.policy.clone(), row.target));
+    let guarded = |policy: &str| {
+        rows.iter()
+            .any(|row| row.policy == policy && row.guard == "during")
+    };
+    for (policy, target) in cases.iter().filter(|(policy, _)| guarded(policy)) {
+        let name = format!("{}, trained at d_W = {target}", policy_name(policy));
+        let of = |data: &str, guard: &str| -> Vec<(u64, f64)> {
+            let is = |row: &&GuardTrainingRow| {
+                row.data == data && row.policy == *policy && row.target == *target && row.guard == guard
+            };
+            let mut found: Vec<(u64, f64)> = rows
+                .iter()
+                .filter(is)
+                .map(|row| (row.seed, row.fraction_of_opt))
+                .collect();
+            found.sort_by_key(|(seed, _)| *seed);
+            found
+        };
+        let mut line = |what: &str, cell: &dyn Fn(&str) -> Option<String>| {
+            let cells: Vec<String> = columns
+                .iter()
+                .map(|data| cell(data).unwrap_or("–".to_owned()))
+                .collect();
+            lines.push(format!("| {name}, {what} | {} |", cells.join(" | ")));
+        };
+        for (guard, what) in [
+            ("none", "no guard"),
+            ("after", "guarded afterwards"),
+            ("during", "trained and run with the guard"),
+        ] {
+            line(what, &|data| {
+                let spread = Spread::of(of(data, guard).into_iter().map(|(_, value)| value))?;
+                Some(format!("{:.4}", spread.mean).trim_start_matches('0').to_owned())
+            });
+        }
+        line("training with it less afterwards, points", &|data| {
+            let (after, during) = (of(data, "after"), of(data, "during"));
+            let pairs = after.iter().zip(&during).filter(|(a, b)| a.0 == b.0);
+            let leads: Vec<f64> = pairs.map(|(a, b)| 100.0 * (b.1 - a.1)).collect();
+            let lead = (!leads.is_empty()).then(|| Difference::of_seeds(leads))?;
+            let verdict = laau_core::statistics::decide(std::slice::from_ref(&lead))?;
+            Some(format!("{} {verdict}", words("", &lead)))
+        });
+    }
+    lines.join("\n") + "\n"
 }
 
 /// LAAU alone and behind guards, trained on the default data and on the most shifted, by data set.
@@ -188,7 +282,7 @@ fn guard_table(rows: &[GuardRow]) -> String {
             )
         },
     );
-    line("guarded episodes, at all levels".to_owned(), &|rows| {
+    line("guarded episodes of LAAU, at all levels".to_owned(), &|rows| {
         Some(rows.iter().map(|row| row.episodes).sum::<usize>().to_string())
     });
     lines.join("\n") + "\n"
@@ -265,6 +359,47 @@ fn table(policies: &[PolicyRow], source: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn training_behind_a_guard_is_held_against_guarding_afterwards() {
+        let row = |guard: &str, seed: u64, fraction: f64| GuardTrainingRow {
+            data: "synthetic-consecutive".into(),
+            target: 0.25,
+            policy: "laau".into(),
+            guard: guard.into(),
+            level: Some(0.95),
+            seed,
+            utility: fraction,
+            fraction_of_opt: fraction,
+            least_share: 0.95,
+            acted: None,
+        };
+        let mut rows = Vec::new();
+        for seed in 0..5 {
+            let noise = 1e-4 * (seed % 3) as f64;
+            rows.push(row("none", seed, 0.9));
+            rows.push(row("after", seed, 0.95 + noise));
+            rows.push(row("during", seed, 0.96 - noise));
+        }
+        let table = training_table(&rows);
+        assert!(
+            table.contains("| LAAU, trained at d_W = 0.25, guarded afterwards | .9501 |"),
+            "{table}"
+        );
+        assert!(
+            table.contains("training with it less afterwards, points | +0.984 [")
+                && table.contains("] holds |"),
+            "{table}"
+        );
+    }
+
+    #[test]
+    fn every_figure_of_the_report_is_linked() {
+        let section = figures_section();
+        for (name, _) in REPORT_FIGURES {
+            assert!(section.contains(&format!("](figures/{name})")), "{name}");
+        }
+    }
 
     #[test]
     fn only_what_is_between_the_marks_changes() {

@@ -2,6 +2,7 @@
 
 mod claims;
 pub(crate) mod docs;
+mod fits;
 mod golden;
 mod look;
 mod manifest;

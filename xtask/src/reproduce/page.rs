@@ -71,9 +71,11 @@ pub(super) fn write_page(folder: &Path, manifest: &Manifest) -> anyhow::Result<(
     };
     let claims = claims::decide(&evidence);
     let tested = theory::tested(folder)?;
+    let power = report::power();
+    write(&folder.join("power.csv"), report::power_csv(&power).as_bytes())?;
     write(
         &folder.join("report.md"),
-        report::markdown(manifest, &claims, &tested, &policies).as_bytes(),
+        report::markdown(manifest, &claims, &tested, &policies, &power).as_bytes(),
     )?;
     write(&folder.join("claims.md"), report::verdicts(&claims).as_bytes())?;
     let problems = Problems::read(folder)?;

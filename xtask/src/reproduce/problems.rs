@@ -7,7 +7,7 @@ use laau_core::statistics::{Difference, Verdict, decide};
 use laau_core::tables::{BudgetRow, LeftOutRow, ProblemRow};
 use maud::{Markup, html};
 
-use super::claims::words;
+use super::claims::{needed, words};
 use super::samples::Samples;
 use crate::figures::problems::names;
 use crate::figures::style::policy_name;
@@ -163,6 +163,18 @@ impl Problems {
     }
 }
 
+/// A lead with its interval and verdict, and how many seeds would decide it.
+fn judged(lead: &Difference) -> String {
+    let figures = words("", lead);
+    match decide(std::slice::from_ref(lead)) {
+        Some(Verdict::Undecided) => {
+            format!("{figures} undecided ({})", needed(std::slice::from_ref(lead)))
+        }
+        Some(verdict) => format!("{figures} {verdict}"),
+        None => figures,
+    }
+}
+
 /// The name of a data set of a problem in tables.
 fn data_words(data: &str) -> &str {
     match data {
@@ -299,11 +311,8 @@ impl Summary<'_> {
 
     /// The lead with its interval and verdict.
     fn duel(&self, policy: &str, rival: &str) -> String {
-        self.lead(policy, rival).map_or("–".to_owned(), |lead| {
-            let verdict =
-                decide(std::slice::from_ref(&lead)).map_or(String::new(), |verdict| verdict.to_string());
-            format!("{} {verdict}", words("", &lead))
-        })
+        self.lead(policy, rival)
+            .map_or("–".to_owned(), |lead| judged(&lead))
     }
 
     /// Whom LAAU beats, whom not, and about whom nothing can be said.
@@ -318,7 +327,11 @@ impl Summary<'_> {
                 Some(Verdict::DoesNotHold) => 1,
                 _ => 2,
             };
-            named[place].push(format!("{} by {}", policy_name(rival), words("", &lead)));
+            let seeds = match place {
+                2 => format!(" ({})", needed(std::slice::from_ref(&lead))),
+                _ => String::new(),
+            };
+            named[place].push(format!("{} by {}{seeds}", policy_name(rival), words("", &lead)));
         }
         if named.iter().all(Vec::is_empty) {
             return "LAAU was not run.".to_owned();
@@ -416,6 +429,16 @@ mod tests {
         let summary = problems.each().next().unwrap();
         assert_eq!(summary.statement(), "LAAU was not run.");
         assert_eq!(summary.duel("laau", "mw"), "–");
+    }
+
+    #[test]
+    fn an_undecided_lead_says_how_many_seeds_would_decide_it() {
+        let open = judged(&Difference::of_seeds(vec![0.3, -0.1, 0.2, -0.05, 0.15]));
+        assert!(
+            open.contains("undecided (about ") && open.ends_with(" seeds would decide it)"),
+            "{open}"
+        );
+        assert!(judged(&Difference::of_seeds(vec![1.0, 1.1, 0.9])).ends_with("] holds"));
     }
 
     #[test]

@@ -7,11 +7,12 @@ use super::manifest::Manifest;
 use super::theory::{self, Tested};
 use crate::figures::style::{data_name, policy_name};
 use crate::figures::tables::{Spread, distinct};
+use laau_core::statistics::planted::{FAILING, TRACE, WIDE, WORKLOAD, shares};
 use laau_core::tables::PolicyRow;
 
 /// How claims are decided.
-pub(super) const RULES: &str = "A difference is paired (same test episodes, same seed) and has a 95 % interval by a hierarchical \
-    bootstrap over seeds, series and episodes. A claim *holds* if the interval of every difference that it is about is on its side; it \
+pub(super) const RULES: &str = "A difference is paired (same test episodes, same seed) and has a 95 % interval over seeds, series \
+    and episodes, which sees that seeds may share series. A claim *holds* if the interval of every difference that it is about is on its side; it \
     *does not hold* if some interval is on the other side, corrected for their number; else it is *undecided*. Policies are tuned on \
     validation episodes alone; what was changed after a look at test figures is listed in docs/problems/README.md.";
 
@@ -30,6 +31,7 @@ pub(super) fn markdown(
     claims: &[Claim],
     tested: &[Tested],
     policies: &[PolicyRow],
+    power: &[PowerRow],
 ) -> String {
     let seeds: Vec<String> = manifest.seeds.iter().map(u64::to_string).collect();
     let seconds = manifest.experiments.iter().map(|e| e.seconds).sum::<f64>();
@@ -57,6 +59,14 @@ pub(super) fn markdown(
         manifest.commit,
         seeds.join(", ")
     );
+    let times: Vec<String> = manifest
+        .experiments
+        .iter()
+        .map(|e| format!("{} on {} {:.0}", e.name, e.data, e.seconds))
+        .collect();
+    if !times.is_empty() {
+        let _ = writeln!(text, "Seconds of each: {}.\n", times.join(", "));
+    }
     if !manifest.skipped.is_empty() {
         let _ = writeln!(
             text,
@@ -66,6 +76,7 @@ pub(super) fn markdown(
     }
     let _ = writeln!(text, "## Claims\n\n{RULES}\n");
     text += &verdicts(claims);
+    text += &power_table(power);
     text += "\n### What was measured\n\nDifferences that are positive where the claim is true, in points (hundredths of OPT) if nothing \
              else is said, with 95 % intervals; of many, the four that are worst for the claim.\n\n";
     for claim in claims {
@@ -82,6 +93,72 @@ pub(super) fn markdown(
     text += &theory::markdown(tested);
     text += "## Results\n\n";
     text += &results(policies);
+    text
+}
+
+/// How often verdicts find a difference that was planted in data of a known spread.
+pub(super) struct PowerRow {
+    /// What the data are like.
+    pub(super) name: &'static str,
+    /// The difference, in points.
+    pub(super) difference: f64,
+    /// The share of data sets that it was found in.
+    pub(super) found: f64,
+    /// The share where the other side was found.
+    pub(super) wrong: f64,
+}
+
+/// The difference that is planted, and the number of data sets.
+const PLANTED: f64 = 0.1;
+const PLANTED_SETS: u64 = 300;
+
+/// Plants a tenth of a point in data of every spread.
+pub(super) fn power() -> Vec<PowerRow> {
+    [WORKLOAD, TRACE, WIDE, FAILING]
+        .map(|spread| {
+            let [found, wrong] = shares(spread, PLANTED, PLANTED_SETS, 1);
+            PowerRow {
+                name: spread.name,
+                difference: PLANTED,
+                found,
+                wrong,
+            }
+        })
+        .into()
+}
+
+/// The same for `power.csv`.
+pub(super) fn power_csv(rows: &[PowerRow]) -> String {
+    let mut text = String::from("data,difference,found,wrong\n");
+    for row in rows {
+        let _ = writeln!(
+            text,
+            "\"{}\",{},{},{}",
+            row.name, row.difference, row.found, row.wrong
+        );
+    }
+    text
+}
+
+fn power_table(rows: &[PowerRow]) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut text = format!(
+        "\n### What can be found\n\nVerdicts on {PLANTED_SETS} sets of data with ten seeds each and a planted difference of {PLANTED} points \
+         (`laau_core::statistics::planted`):\n\n| data like | found | wrong side | undecided |\n|---|---|---|---|\n"
+    );
+    for row in rows {
+        let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} |",
+            row.name,
+            percent(row.found),
+            percent(row.wrong),
+            percent(1.0 - row.found - row.wrong)
+        );
+    }
     text
 }
 
@@ -174,6 +251,7 @@ fn results(policies: &[PolicyRow]) -> String {
 mod tests {
     use super::*;
     use crate::reproduce::claims::{Evidence, decide};
+    use crate::reproduce::manifest::Finished;
     use crate::reproduce::samples::tests::planted;
 
     fn row(policy: &str, seed: u64, fraction: f64) -> PolicyRow {
@@ -208,13 +286,38 @@ mod tests {
             trace: None,
             data: None,
             skipped: vec!["real_power".into()],
-            experiments: Vec::new(),
+            experiments: vec![Finished {
+                name: "ood".into(),
+                data: "synthetic".into(),
+                checksum: String::new(),
+                settings: toml::Table::new(),
+                seconds: 12.2,
+            }],
         };
         let claims = decide(&Evidence {
             samples: planted("synthetic-consecutive", 10, &[(10, &[("equal", 2.0)])]),
             guards: Vec::new(),
         });
-        let report = markdown(&manifest, &claims, &[], &policies);
+        let report = markdown(
+            &manifest,
+            &claims,
+            &[],
+            &policies,
+            &[PowerRow {
+                name: "workload",
+                difference: 0.1,
+                found: 0.5,
+                wrong: 0.01,
+            }],
+        );
+        assert!(
+            report.contains("| workload | 50.0 % | 1.0 % | 49.0 % |"),
+            "{report}"
+        );
+        assert!(
+            report.contains("Seconds of each: ood on synthetic 12."),
+            "{report}"
+        );
         let row = "| Equal is above AVG-LT, DGD and MW at N = 10 | Fig. 2 | holds | not run | not run (--trace PATH) | \
                    not run (--trace PATH) |";
         assert!(report.contains(row), "{report}");

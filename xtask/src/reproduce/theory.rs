@@ -5,10 +5,11 @@
 
 use std::path::Path;
 
-use laau_core::statistics::Difference;
+use laau_core::statistics::{Difference, Verdict};
 use laau_core::tables::{GapRow, RateRow, TermRow};
 
 use super::claims::{Finding, finding, words};
+use super::fits::{decay, jackknife, mean_of, slope};
 use crate::figures::style::data_name;
 use crate::figures::tables::{self, distinct};
 
@@ -22,16 +23,32 @@ pub(crate) struct Tested {
     pub(crate) finding: Finding,
 }
 
-/// Training episodes, and per seed the gap and both bounds.
-type Point = (usize, Vec<f64>, Vec<f64>, Option<Vec<f64>>);
+/// The terms of the bound that are the complexity.
+const BY_SIGNS: &str = "R_n by random signs (at least)";
+const BY_NORMS: &str = "R_n by Prop. 6.2";
+
+/// How far from −1/2 the exponent of a bound may be.
+const NEAR: f64 = 0.1;
+
+/// What was measured with one number of training episodes, in the loss of an episode: a value per seed.
+pub(crate) struct Point {
+    pub(crate) episodes: usize,
+    /// The gap to the best model.
+    pub(crate) gap: Vec<f64>,
+    /// The bound, with the complexity by random signs.
+    pub(crate) by_signs: Vec<f64>,
+    /// The bound, with the complexity by Proposition 6.2, where it is known.
+    pub(crate) by_norms: Option<Vec<f64>>,
+    /// The complexity by random signs, and by Proposition 6.2 where it is known.
+    complexities: Option<(Vec<f64>, Vec<f64>)>,
+}
 
 /// The measured sides of Theorem 6.1 for one data set, model and horizon.
 pub(crate) struct GapCurve {
     pub(crate) data: String,
     pub(crate) model: String,
     pub(crate) horizon: usize,
-    /// Training episodes, and per seed: the gap to the best model, the bound with the complexity by random signs, and that by
-    /// Proposition 6.2 where it is known. In the loss of an episode.
+    /// By number of training episodes.
     pub(crate) points: Vec<Point>,
 }
 
@@ -79,10 +96,17 @@ pub(crate) fn gap_curves(gaps: &[GapRow], terms: &[TermRow]) -> Vec<GapCurve> {
                 let of = |name: &str| term(name, episodes, seed);
                 Some(of("training error (at least)")? + 4.0 * of(complexity)? + of("Lipschitz term")?)
             };
-            let by_signs = per_seed(&|seed| bound("R_n by random signs (at least)", seed));
-            let by_norms = per_seed(&|seed| bound("R_n by Prop. 6.2", seed));
+            let by_signs = per_seed(&|seed| bound(BY_SIGNS, seed));
+            let by_norms = per_seed(&|seed| bound(BY_NORMS, seed));
+            let complexity = |name: &str| per_seed(&|seed| term(name, episodes, seed));
             if let (Some(gap), Some(by_signs)) = (gap, by_signs) {
-                points.push((episodes, gap, by_signs, by_norms));
+                points.push(Point {
+                    episodes,
+                    gap,
+                    by_signs,
+                    by_norms,
+                    complexities: complexity(BY_SIGNS).zip(complexity(BY_NORMS)),
+                });
             }
         }
         if !points.is_empty() {
@@ -98,18 +122,43 @@ pub(crate) fn gap_curves(gaps: &[GapRow], terms: &[TermRow]) -> Vec<GapCurve> {
 }
 
 impl GapCurve {
-    /// The exponent of the gap in `n`, fitted to means over seeds; nothing from fewer than three numbers of episodes.
-    pub(crate) fn exponent(&self) -> Option<Difference> {
-        let seeds = self.points.first()?.1.len();
-        jackknife(seeds, |used| {
-            let points: Vec<(f64, f64)> = self
-                .points
-                .iter()
-                .map(|(n, gap, ..)| (*n as f64, mean_of(gap, used)))
-                .filter(|(_, gap)| *gap > 0.0)
-                .map(|(n, gap)| (n.ln(), gap.ln()))
-                .collect();
+    /// The exponent of the gap in `n`, fitted to means over seeds; or why there is none.
+    pub(crate) fn exponent(&self) -> Result<Difference, String> {
+        self.exponent_of(|point| Some(&point.gap))
+    }
+
+    fn exponent_of(&self, of: impl Fn(&Point) -> Option<&Vec<f64>>) -> Result<Difference, String> {
+        let values: Vec<(usize, &Vec<f64>)> = self
+            .points
+            .iter()
+            .filter_map(|point| Some((point.episodes, of(point)?)))
+            .collect();
+        if values.len() < 3 {
+            return Err(format!(
+                "no fit: it takes three numbers of training episodes, and there are {}",
+                values.len()
+            ));
+        }
+        let seeds = values[0].1.len();
+        let positive = |used: &[usize]| -> Vec<(f64, f64)> {
+            let means = values.iter().map(|(n, of)| (*n as f64, mean_of(of, used)));
+            let above = means.filter(|(_, mean)| *mean > 0.0);
+            above.map(|(n, mean)| (n.ln(), mean.ln())).collect()
+        };
+        let fit = jackknife(seeds, |used| {
+            let points = positive(used);
             (points.len() >= 3).then(|| slope(&points))
+        });
+        fit.ok_or_else(|| {
+            let all: Vec<usize> = (0..seeds).collect();
+            let means: Vec<String> = values
+                .iter()
+                .map(|(n, of)| format!("{:.1e} at n = {n}", mean_of(of, &all)))
+                .collect();
+            format!(
+                "no fit: it takes three numbers of training episodes with a mean above zero, also without any one seed; means are {}",
+                means.join(", ")
+            )
         })
     }
 }
@@ -124,6 +173,8 @@ pub(crate) struct Decay {
     pub(crate) rate: Difference,
     /// Rounds that were played.
     pub(crate) rounds: usize,
+    /// Whether the rate is at the edge of those that were tried, with all seeds or without one: it may be beyond.
+    pub(crate) at_edge: bool,
 }
 
 /// The fits of all step sizes.
@@ -155,9 +206,13 @@ pub(crate) fn decays(rows: &[RateRow]) -> Vec<Decay> {
                 .collect();
             decay(&points)
         };
-        let floor = jackknife(seeds.len(), |used| fit(used).map(|fit| fit.0));
-        let amplitude = jackknife(seeds.len(), |used| fit(used).map(|fit| fit.1));
-        let rate = jackknife(seeds.len(), |used| fit(used).map(|fit| fit.2.log10()));
+        let floor = jackknife(seeds.len(), |used| fit(used).map(|fit| fit.floor));
+        let amplitude = jackknife(seeds.len(), |used| fit(used).map(|fit| fit.amplitude));
+        let rate = jackknife(seeds.len(), |used| fit(used).map(|fit| fit.rate.log10()));
+        let is_at_edge = |without: Option<usize>| {
+            let used: Vec<usize> = (0..seeds.len()).filter(|seed| Some(*seed) != without).collect();
+            fit(&used).is_some_and(|fit| fit.at_edge)
+        };
         if let (Some(floor), Some(amplitude), Some(rate)) = (floor, amplitude, rate) {
             let rounds = blocks.iter().map(|(_, last)| *last).max().unwrap_or(0);
             found.push(Decay {
@@ -167,115 +222,195 @@ pub(crate) fn decays(rows: &[RateRow]) -> Vec<Decay> {
                 amplitude,
                 rate,
                 rounds,
+                at_edge: is_at_edge(None) || (0..seeds.len()).any(|seed| is_at_edge(Some(seed))),
             });
         }
     }
     found
 }
 
-/// Every statement that the tables can decide.
+/// Every statement that the tables are about; what they cannot decide is undecided, with the reason.
 pub(crate) fn tested(folder: &Path) -> anyhow::Result<Vec<Tested>> {
     let (gaps, terms): (Vec<GapRow>, Vec<TermRow>) = (tables::read(folder)?, tables::read(folder)?);
     let mut found = Vec::new();
-    let mut add = |statement: &str, on: String, parts: &[(String, Difference)]| {
-        if let Some(finding) = finding(parts) {
-            found.push(Tested {
-                statement: statement.to_owned(),
-                on,
-                finding,
-            });
-        }
-    };
     for curve in gap_curves(&gaps, &terms) {
-        let on = format!(
-            "{}, {}, N = {}",
-            data_name(&curve.data),
-            curve.model,
-            curve.horizon
-        );
-        // Bounds differ between seeds by factors, so in powers of ten; a gap that is not above zero stands at a small one.
-        let room = |bound: &[f64], gap: &[f64]| {
-            let ratios = bound
-                .iter()
-                .zip(gap)
-                .map(|(bound, gap)| (bound / gap.max(LEAST_GAP)).log10());
-            Difference::of_seeds(ratios.collect())
-        };
-        let parts: Vec<(String, Difference)> = curve
-            .points
-            .iter()
-            .map(|(n, gap, bound, _)| {
-                (
-                    format!("n = {n}, powers of ten between bound and gap"),
-                    room(bound, gap),
-                )
-            })
-            .collect();
-        add(
-            "Theorem 6.1: the gap is below the bound, the complexity by random signs",
-            on.clone(),
-            &parts,
-        );
-        let parts: Option<Vec<(String, Difference)>> = curve
-            .points
-            .iter()
-            .map(|(n, gap, _, bound)| {
-                Some((
-                    format!("n = {n}, powers of ten between bound and gap"),
-                    room(bound.as_ref()?, gap),
-                ))
-            })
-            .collect();
-        if let Some(parts) = parts {
-            add(
-                "Theorem 6.1 with Proposition 6.2: the gap is below the bound, the complexity by norms",
-                on.clone(),
-                &parts,
-            );
-        }
-        if let Some(exponent) = curve.exponent() {
-            let faster = Difference::of_seeds(exponent.per_seed.iter().map(|slope| -0.5 - slope).collect());
-            let name = format!("exponent {}, so −1/2 less it", words("", &exponent));
-            add("The gap falls at least as fast as 1/√n", on, &[(name, faster)]);
-        }
+        found.extend(of_curve(&curve));
     }
-    let decays = decays(&tables::read::<RateRow>(folder)?);
-    for data in distinct(&decays, |decay| decay.data.clone()) {
+    let rates: Vec<RateRow> = tables::read(folder)?;
+    let decays = decays(&rates);
+    for data in distinct(&rates, |row| row.data.clone()) {
+        let rows: Vec<&RateRow> = rates.iter().filter(|row| row.data == data).collect();
         let of: Vec<&Decay> = decays.iter().filter(|decay| decay.data == data).collect();
-        for decay in &of {
-            let name = format!(
-                "step size {}, floor {}, 10^x a round with x {}; amplitude",
-                decay.step_size,
-                words("", &decay.floor),
-                words("", &decay.rate)
-            );
-            let parts = [(name, decay.amplitude.clone())];
-            add(
-                "Proposition 6.3: the loss decays geometrically",
-                data_name(&data),
-                &parts,
-            );
-        }
-        // A decay that is not over by the last round says nothing about its floor.
-        let over: Vec<&&Decay> = of
-            .iter()
-            .filter(|decay| 10_f64.powf(decay.rate.estimate) * decay.rounds as f64 > 3.0)
-            .collect();
-        let parts: Vec<(String, Difference)> = over
-            .windows(2)
-            .map(|pair| {
-                let values = pair[1].floor.per_seed.iter().zip(&pair[0].floor.per_seed);
-                let name = format!("from step size {} to {}", pair[0].step_size, pair[1].step_size);
-                (name, Difference::of_seeds(values.map(|(b, a)| b - a).collect()))
-            })
-            .collect();
-        add(
-            "Proposition 6.3: the floor grows with the step size",
-            data_name(&data),
-            &parts,
-        );
+        let step_sizes = distinct(&rows, |row| row.learning_rate);
+        found.extend(of_decays(&data_name(&data), &step_sizes, &of));
     }
     Ok(found)
+}
+
+fn decided(statement: &str, on: &str, parts: &[(String, Difference)]) -> Option<Tested> {
+    Some(Tested {
+        statement: statement.to_owned(),
+        on: on.to_owned(),
+        finding: finding(parts)?,
+    })
+}
+
+fn undecided(statement: &str, on: &str, reason: String) -> Tested {
+    Tested {
+        statement: statement.to_owned(),
+        on: on.to_owned(),
+        finding: Finding {
+            verdict: Verdict::Undecided,
+            measured: reason,
+        },
+    }
+}
+
+/// Theorem 6.1 and Proposition 6.2.
+fn of_curve(curve: &GapCurve) -> Vec<Tested> {
+    let on = format!(
+        "{}, {}, N = {}",
+        data_name(&curve.data),
+        curve.model,
+        curve.horizon
+    );
+    // Bounds differ between seeds by factors, so in powers of ten; what is not above zero stands at a small number.
+    let room = |bound: &[f64], of: &[f64]| {
+        let ratios = bound
+            .iter()
+            .zip(of)
+            .map(|(bound, of)| (bound / of.max(LEAST_GAP)).log10());
+        Difference::of_seeds(ratios.collect())
+    };
+    let each = |part: &dyn Fn(&Point) -> Option<Difference>, words: &str| -> Vec<(String, Difference)> {
+        let parts = curve.points.iter();
+        parts
+            .filter_map(|point| Some((format!("n = {}, {words}", point.episodes), part(point)?)))
+            .collect()
+    };
+    let gap_words = "powers of ten between bound and gap";
+    let mut found = Vec::new();
+    found.extend(decided(
+        "Theorem 6.1: the gap is below the bound, the complexity by random signs",
+        &on,
+        &each(&|point| Some(room(&point.by_signs, &point.gap)), gap_words),
+    ));
+    found.extend(decided(
+        "Theorem 6.1 with Proposition 6.2: the gap is below the bound, the complexity by norms",
+        &on,
+        &each(
+            &|point| Some(room(point.by_norms.as_ref()?, &point.gap)),
+            gap_words,
+        ),
+    ));
+    found.extend(decided(
+        "Proposition 6.2: R_n by random signs is below its bound",
+        &on,
+        &each(
+            &|point| {
+                point
+                    .complexities
+                    .as_ref()
+                    .map(|(signs, norms)| room(norms, signs))
+            },
+            "powers of ten between bound and R_n",
+        ),
+    ));
+    let statement = "The gap falls at least as fast as 1/√n";
+    found.push(match curve.exponent() {
+        Ok(exponent) => {
+            let name = format!("exponent {}, so −1/2 less it", words("", &exponent));
+            let parts = [(name, negated(&exponent).plus(-0.5))];
+            decided(statement, &on, &parts).unwrap_or_else(|| undecided(statement, &on, "no seed".to_owned()))
+        }
+        Err(reason) => undecided(statement, &on, reason),
+    });
+    let by_norms = curve.points.iter().any(|point| point.by_norms.is_some());
+    let by_signs = ("random signs", curve.exponent_of(|point| Some(&point.by_signs)));
+    let by_norms = by_norms.then(|| ("norms", curve.exponent_of(|point| point.by_norms.as_ref())));
+    for (complexity, exponent) in [Some(by_signs), by_norms].into_iter().flatten() {
+        let statement = format!(
+            "The bound falls as 1/√n (its exponent is within {NEAR} of −1/2), the complexity by {complexity}"
+        );
+        match exponent {
+            Ok(exponent) => {
+                let above = format!("exponent {}, less −{:.1}", words("", &exponent), 0.5 + NEAR);
+                let below = format!("−{:.1} less it", 0.5 - NEAR);
+                let parts = [
+                    (above, exponent.clone().plus(0.5 + NEAR)),
+                    (below, negated(&exponent).plus(NEAR - 0.5)),
+                ];
+                found.extend(decided(&statement, &on, &parts));
+            }
+            Err(reason) => found.push(undecided(&statement, &on, reason)),
+        }
+    }
+    found
+}
+
+/// Proposition 6.3.
+fn of_decays(on: &str, step_sizes: &[f64], decays: &[&Decay]) -> Vec<Tested> {
+    const DECAY: &str = "Proposition 6.3: the loss decays geometrically to a floor";
+    const FLOOR: &str = "Proposition 6.3: the floor grows with the step size";
+    let mut found = Vec::new();
+    for &step_size in step_sizes {
+        let Some(decay) = decays.iter().find(|decay| decay.step_size == step_size) else {
+            let reason = format!("step size {step_size}: no fit, too few rounds were played");
+            found.push(undecided(DECAY, on, reason));
+            continue;
+        };
+        let name = format!(
+            "step size {step_size}, floor {}, 10^x a round with x {}; amplitude",
+            words("", &decay.floor),
+            words("", &decay.rate)
+        );
+        if decay.at_edge {
+            let reason = format!(
+                "{}; with all seeds or without one, the rate is the least or the greatest that {} rounds can show, so it may be beyond",
+                words(&name, &decay.amplitude),
+                decay.rounds
+            );
+            found.push(undecided(DECAY, on, reason));
+            continue;
+        }
+        let slowest = (decay.rounds.max(2) as f64).log10();
+        let parts = [
+            (name, decay.amplitude.clone()),
+            (
+                "x above that of the slowest decay that can be seen".to_owned(),
+                decay.rate.clone().plus(slowest),
+            ),
+            ("x below zero".to_owned(), negated(&decay.rate)),
+        ];
+        found.extend(decided(DECAY, on, &parts));
+    }
+    // A decay that is not over by the last round, or whose rate is not known, says nothing about its floor.
+    let over: Vec<&&Decay> = decays
+        .iter()
+        .filter(|decay| !decay.at_edge && 10_f64.powf(decay.rate.estimate) * decay.rounds as f64 > 3.0)
+        .collect();
+    let parts: Vec<(String, Difference)> = over
+        .windows(2)
+        .map(|pair| {
+            let values = pair[1].floor.per_seed.iter().zip(&pair[0].floor.per_seed);
+            let name = format!("from step size {} to {}", pair[0].step_size, pair[1].step_size);
+            (name, Difference::of_seeds(values.map(|(b, a)| b - a).collect()))
+        })
+        .collect();
+    found.push(decided(FLOOR, on, &parts).unwrap_or_else(|| {
+        let reason = format!(
+            "of {} step sizes, {} have a decay that is over by the last round and whose rate is known; it takes two",
+            step_sizes.len(),
+            over.len()
+        );
+        undecided(FLOOR, on, reason)
+    }));
+    found
+}
+
+/// The same with the other sign.
+fn negated(difference: &Difference) -> Difference {
+    Difference::of_seeds(difference.per_seed.iter().map(|value| -value).collect())
 }
 
 /// The section of the report.
@@ -287,7 +422,8 @@ pub(crate) fn markdown(tested: &[Tested]) -> String {
         "## Theorems\n".to_owned(),
         "Gap and bound are in the loss of an episode. The best model is one trained on many more episodes; the supremum of the \
          complexity is over models that were drawn and trained, and the training error against another model, so that both are \
-         at least what is said. Intervals of fits are jackknife ones over seeds.\n"
+         at least what is said. Lipschitz constants, ranges and norms are the largest that the best model met on all its episodes. Intervals \
+         of fits are jackknife ones over seeds.\n"
             .to_owned(),
         "| statement | on | verdict | measured |".to_owned(),
         "|---|---|---|---|".to_owned(),
@@ -301,97 +437,52 @@ pub(crate) fn markdown(tested: &[Tested]) -> String {
     lines.join("\n") + "\n\n"
 }
 
-/// A statistic of the seeds that are used, with jackknife pseudo-values; nothing if it is not defined without some seed.
-fn jackknife(seeds: usize, of: impl Fn(&[usize]) -> Option<f64>) -> Option<Difference> {
-    let all: Vec<usize> = (0..seeds).collect();
-    let whole = of(&all)?;
-    if seeds < 2 {
-        return Some(Difference::of_seeds(vec![whole]));
-    }
-    let count = seeds as f64;
-    let pseudo: Option<Vec<f64>> = (0..seeds)
-        .map(|left_out| {
-            let used: Vec<usize> = all.iter().copied().filter(|seed| *seed != left_out).collect();
-            Some(count * whole - (count - 1.0) * of(&used)?)
-        })
-        .collect();
-    Some(Difference::of_seeds(pseudo?))
-}
-
-fn mean_of(values: &[f64], used: &[usize]) -> f64 {
-    used.iter().map(|&index| values[index]).sum::<f64>() / used.len() as f64
-}
-
-/// The slope of the least-squares line.
-fn slope(points: &[(f64, f64)]) -> f64 {
-    let count = points.len() as f64;
-    let (x, y) = points.iter().fold((0.0, 0.0), |(x, y), p| (x + p.0, y + p.1));
-    let (x, y) = (x / count, y / count);
-    let (mut xx, mut xy) = (0.0, 0.0);
-    for (a, b) in points {
-        xx += (a - x) * (a - x);
-        xy += (a - x) * (b - y);
-    }
-    xy / xx
-}
-
-/// Floor, amplitude and rate of `floor + amplitude · e^{−rate · i}`, by weighted least squares over a grid of rates: from those
-/// that are seen within the rounds to those that are over after one.
-fn decay(points: &[(f64, f64, f64)]) -> Option<(f64, f64, f64)> {
-    let last = points.last()?.0.max(2.0);
-    let mut best: Option<(f64, [f64; 3])> = None;
-    for index in 0..=100 {
-        let rate = (1.0 / last).powf(f64::from(index) / 100.0);
-        let (mut w, mut x, mut y) = (0.0, 0.0, 0.0);
-        let rows: Vec<(f64, f64, f64)> = points
-            .iter()
-            .map(|(i, loss, weight)| ((-rate * i).exp(), *loss, *weight))
-            .collect();
-        for (e, loss, weight) in &rows {
-            w += weight;
-            x += weight * e;
-            y += weight * loss;
-        }
-        let (x, y) = (x / w, y / w);
-        let (mut xx, mut xy) = (0.0, 0.0);
-        for (e, loss, weight) in &rows {
-            xx += weight * (e - x) * (e - x);
-            xy += weight * (e - x) * (loss - y);
-        }
-        if xx <= 0.0 {
-            continue;
-        }
-        let amplitude = (xy / xx).max(0.0);
-        let floor = y - amplitude * x;
-        let error: f64 = rows
-            .iter()
-            .map(|(e, loss, weight)| weight * (loss - floor - amplitude * e).powi(2))
-            .sum();
-        if best.is_none_or(|(least, _)| error < least) {
-            best = Some((error, [floor, amplitude, rate]));
-        }
-    }
-    best.map(|(_, [floor, amplitude, rate])| (floor, amplitude, rate))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use laau_core::statistics::{Verdict, decide};
+    use laau_core::statistics::decide;
+
+    /// Losses of ten seeds at one step size, in blocks of rounds that grow.
+    fn rates(loss: impl Fn(f64, f64) -> f64) -> Vec<RateRow> {
+        let mut rows = Vec::new();
+        for seed in 0..10_u64 {
+            let mut first = 1;
+            while first < 2000 {
+                let last = (first + first / 3).min(2000);
+                let noise = 1.0 + 0.02 * ((seed * 7) % 11) as f64 + 1e-5 * (first as u64 * 3 % 11) as f64;
+                rows.push(RateRow {
+                    data: "synthetic-consecutive".into(),
+                    learning_rate: 0.1,
+                    seed,
+                    first_round: first,
+                    last_round: last,
+                    loss: loss(0.5 * (first + last) as f64, noise),
+                });
+                first = last + 1;
+            }
+        }
+        rows
+    }
 
     #[test]
-    fn a_planted_decay_is_found() {
-        let points: Vec<(f64, f64, f64)> = (0..40)
-            .map(|k| {
-                let i = 10_f64.powf(0.08 * f64::from(k));
-                (i, 0.02 + 0.5 * (-0.01 * i).exp(), 1.0)
-            })
-            .collect();
-        let (floor, _, rate) = decay(&points).unwrap();
-        assert!(
-            (floor - 0.02).abs() < 0.002 && (rate / 0.01 - 1.0).abs() < 0.08,
-            "{floor} {rate}"
-        );
+    fn a_decay_holds_where_its_rate_is_seen_and_not_at_the_edge_of_the_grid() {
+        let verdict = |rows: &[RateRow]| {
+            let found = decays(rows);
+            let tested = of_decays("here", &[0.1], &found.iter().collect::<Vec<_>>());
+            assert_eq!(tested.len(), 2, "the decay and the floor, decided or not");
+            assert!(tested[1].finding.measured.contains("it takes two"));
+            (tested[0].finding.verdict, tested[0].finding.measured.clone())
+        };
+        let (seen, words) = verdict(&rates(|i, noise| noise * (0.02 + 0.1 * (-0.01 * i).exp())));
+        assert_eq!(seen, Verdict::Holds, "{words}");
+        // Too slow to be told from a line.
+        let (slow, words) = verdict(&rates(|i, noise| noise * (0.02 + 0.1 * (-1e-5 * i).exp())));
+        assert_eq!(slow, Verdict::Undecided, "{words}");
+        assert!(words.contains("it may be beyond"), "{words}");
+        let (grows, words) = verdict(&rates(|i, noise| noise * (0.2 - 0.1 * (-0.01 * i).exp())));
+        assert_eq!(grows, Verdict::DoesNotHold, "{words}");
+        let none = of_decays("here", &[0.1], &[]);
+        assert!(none.iter().all(|row| row.finding.verdict == Verdict::Undecided));
     }
 
     #[test]
@@ -404,7 +495,14 @@ mod tests {
                 .into_iter()
                 .map(|n| {
                     let gap = |seed: usize| (1.0 + 0.05 * ((seed * 7 + n) % 5) as f64) / n as f64;
-                    (n, (0..10).map(gap).collect(), vec![1.0; 10], None)
+                    let fallen = |value: f64| vec![value / (n as f64).sqrt(); 10];
+                    Point {
+                        episodes: n,
+                        gap: (0..10).map(gap).collect(),
+                        by_signs: fallen(10.0),
+                        by_norms: Some(fallen(1e9)),
+                        complexities: Some((fallen(0.5), fallen(1e9))),
+                    }
                 })
                 .collect(),
         };
@@ -412,5 +510,27 @@ mod tests {
         let (low, high) = exponent.at_95();
         assert!(low < -0.98 && high > -1.02 && high - low < 0.2, "{low} {high}");
         assert_eq!(decide(&[exponent]), Some(Verdict::DoesNotHold), "it is negative");
+        let tested = of_curve(&curve);
+        assert_eq!(tested.len(), 6);
+        for row in &tested {
+            assert_eq!(
+                row.finding.verdict,
+                Verdict::Holds,
+                "{}: {}",
+                row.statement,
+                row.finding.measured
+            );
+        }
+        // A gap that is not above zero is not fitted, and the row says so.
+        let mut flat = curve;
+        flat.points
+            .iter_mut()
+            .skip(2)
+            .for_each(|point| point.gap.fill(-1e-3));
+        let reason = flat.exponent().unwrap_err();
+        assert!(reason.contains("-1.0e-3 at n = 200"), "{reason}");
+        let row = &of_curve(&flat)[3];
+        assert_eq!(row.finding.verdict, Verdict::Undecided);
+        assert_eq!(row.finding.measured, reason);
     }
 }
