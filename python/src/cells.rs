@@ -29,6 +29,7 @@ impl Sweep {
             trace,
             data,
             seeds,
+            ..SweepOptions::new("")
         };
         laau_cli::Sweep::load(&options).raise().map(Self)
     }

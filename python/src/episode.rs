@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
-use laau::core::{Agent, EpisodeRun, Policy, Problem, Refused, SmoothProblem};
+use laau::core::{Agent, EpisodeRun, Policy, Problem, SmoothProblem};
 use numpy::PyArrayDyn;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -20,7 +20,6 @@ struct Owner {
 }
 
 struct Open<'a> {
-    problem: &'a dyn Problem,
     run: EpisodeRun<'a>,
     agent: Option<Box<dyn Agent + 'a>>,
     action: Vec<f64>,
@@ -46,33 +45,20 @@ struct Decided {
 }
 
 impl Open<'_> {
-    /// Decides and pays a step. A policy that fails, or asks for what cannot be paid, gets the lower corner, for which
-    /// there is always a reserve.
+    /// Decides and pays a step, as every other driver does: a policy that fails, or asks for what cannot be paid, gets the
+    /// lower corner.
     fn decide(&mut self, context: &[f64]) -> Result<Option<Decided>, laau::core::Error> {
         let Some(agent) = &mut self.agent else {
             return Ok(None);
         };
         let number = self.run.step();
-        self.action.copy_from_slice(self.problem.lower());
-        let step = self.run.reveal(context)?;
-        let paid = match agent.decide(&step.observation(), &mut self.action) {
-            Ok(()) => step.pay(&self.action),
-            Err(error) => Err(Refused { step, error }),
-        };
-        let fallback = match paid {
-            Ok(_) => None,
-            Err(refused) => {
-                self.action.copy_from_slice(self.problem.lower());
-                refused.step.pay(&self.action)?;
-                Some(refused.error.to_string())
-            }
-        };
+        let (_, fallback) = self.run.reveal(context)?.pay_by(&mut **agent, &mut self.action)?;
         Ok(Some(Decided {
             step: number,
             action: self.action.clone(),
             multiplier: agent.multiplier().map(<[f64]>::to_vec),
             remaining: self.run.remaining().to_vec(),
-            fallback,
+            fallback: fallback.map(|fallback| fallback.to_string()),
             guarded: agent.guarded(),
         }))
     }
@@ -116,7 +102,6 @@ impl Episode {
         let session = Session::try_new(owner, |owner| {
             let problem: &dyn Problem = &*owner.problem;
             Ok::<_, laau::core::Error>(Open {
-                problem,
                 run: EpisodeRun::new(problem, horizon, budgets)?,
                 agent: owner.policy.as_ref().map(|policy| policy.begin()),
                 action: vec![0.0; sizes.actions],

@@ -5,14 +5,13 @@ from __future__ import annotations
 import ast
 import doctest
 import importlib
-import importlib.util
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 import laau
 import pytest
+from documents import python_blocks
 
 FLAGS = doctest.IGNORE_EXCEPTION_DETAIL | doctest.NORMALIZE_WHITESPACE
 
@@ -51,13 +50,22 @@ def test_the_stub_names_what_is_there() -> None:
             assert callable(getattr(module, node.name))
 
 
-def test_the_readme_runs(tmp_path: Path) -> None:
-    readme = Path(__file__).parent.parent / "README.md"
-    blocks = re.findall(r"```python\n(.*?)```", readme.read_text(), re.DOTALL)
-    assert blocks
-    needs = [name for name in ("torch", "jax", "gymnasium") if name in "".join(blocks[1:])]
-    for name in needs:
-        if importlib.util.find_spec(name) is None:
-            blocks = blocks[:1]
-    script = "\n".join(blocks).replace("(5000, 1000, 2000)", "(60, 20, 30)")
+def test_every_name_of_the_package_is_found() -> None:
+    assert set(laau.__all__) <= set(dir(laau))
+    for name in (*laau.__all__, "__version__"):
+        assert getattr(laau, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'wrong'"):
+        _ = laau.wrong
+
+
+@pytest.mark.parametrize("block", python_blocks(), ids=lambda block: block.strip().splitlines()[0])
+def test_the_readme_runs(block: str, tmp_path: Path) -> None:
+    for name in ("torch", "jax", "gymnasium"):
+        if f"laau.{name}" in block:
+            pytest.importorskip(name)
+    script = block.replace("(5000, 1000, 2000)", "(60, 20, 30)")
     subprocess.run([sys.executable, "-c", script], check=True, cwd=tmp_path, timeout=300)
+
+
+def test_the_readme_has_blocks() -> None:
+    assert len(python_blocks()) > 1

@@ -146,6 +146,24 @@ def test_a_policy_that_fails_is_counted_and_told(task: laau.Task, sets: laau.Set
         laau.compare(task, sets, ["opt", {"wrong": lambda seen: [1.0, 2.0]}], frame="dict")
 
 
+def test_what_cannot_be_decided_or_paid_is_the_lower_corner(task: laau.Task) -> None:
+    def hasty(seen: laau.Observation) -> float:
+        if seen.step == 1:
+            raise RuntimeError("no more ideas")
+        return 41.0 if seen.step == 2 else 40.0
+
+    episode = laau.policy(task, hasty).begin(50.0, 4)
+    decided = [episode.decide(0.5) for _ in range(4)]
+    assert [decision.action[0] for decision in decided] == [40.0, 1.0, 1.0, 1.0]
+    assert [decision.remaining[0] for decision in decided] == [10.0, 9.0, 8.0, 7.0]
+    assert [decision.fallback for decision in decided] == [
+        None,
+        "policy `hasty`: RuntimeError: no more ideas",
+        "action[0] is 41, outside its box [1, 40]",
+        "budget 0: 40 asked, 8 available",
+    ]
+
+
 def test_a_guard_keeps_its_promise_whatever_the_advice(task: laau.Task, sets: laau.Sets) -> None:
     mw = laau.fit(task, "mw", sets.train, sets.validation)
     for advice in (greedy, broken, even, lambda seen: task.lower):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+from pathlib import Path
+from types import ModuleType
+
 import laau
 import numpy as np
 import pytest
@@ -142,6 +146,39 @@ def test_an_episode_is_the_steps_one_after_the_other() -> None:
     cost.sum().backward()
     assert torch.allclose(cost.detach(), whole.detach(), rtol=1e-12)
     assert torch.allclose(prices.grad, expected, rtol=1e-9)
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(Path(__file__).parent.parent / "benches")
+    return importlib.import_module("layers")
+
+
+def test_the_benchmark_plays_the_same_episode_by_calls_of_the_layer(bench: ModuleType) -> None:
+    """With several budgets, of which some run out: what is left then is the least usage, but for rounding."""
+    contexts, budgets, prices = bench.episode_draw(60)
+    wanted = np.clip(contexts / (prices @ bench.USAGE), bench.LOWER, bench.UPPER) @ bench.USAGE.T
+    assert 10 < (wanted.sum(1) > budgets).any(1).sum() < 50
+    assert bench.worst(bench.steps_of_ours(60)(), bench.whole_episode(60)()) <= 1e-9
+
+
+def test_gradients_of_the_benchmark_are_right_beside_a_kink(bench: ModuleType) -> None:
+    """Solvers that answer to 1e-4 take the other side of these two bounds, and the gradient there."""
+    layer = laau.Layer(bench.task())
+    contexts, budgets, prices = bench.episode_draw(10)
+    _, gradient, _ = layer.episode(contexts, budgets, prices)
+
+    def cost(at: tuple[int, int, int], change: float) -> float:
+        moved = prices.copy()
+        moved[at] += change
+        return layer.episode(contexts, budgets, moved)[0][at[0]]
+
+    for at in [(7, 2, 2), (6, 2, 1)]:
+        free = contexts[at[:2]] / (prices[at[:2]] @ bench.USAGE)
+        assert 0.0 < np.abs(free / bench.UPPER - 1.0).min() < 2e-4
+        assert np.isclose((cost(at, 1e-6) - cost(at, -1e-6)) / 2e-6, gradient[at], rtol=1e-5)
+        # On the other side of the bound it is another.
+        assert (cost(at, 1e-3) - cost(at, 5e-4)) / 5e-4 > 1.2 * gradient[at]
 
 
 def _cost(task: laau.Task, weight: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
