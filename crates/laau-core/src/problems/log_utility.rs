@@ -159,6 +159,20 @@ impl SmoothProblem for LogUtility {
         }
     }
 
+    fn context_pullback(
+        &self,
+        action: &[f64],
+        _: &[f64],
+        _: &[f64],
+        (by_action, _): (&[f64], &[f64]),
+        _: &mut Vec<f64>,
+        out: &mut [f64],
+    ) {
+        for ((out, x), factor) in out.iter_mut().zip(action).zip(by_action) {
+            *out = 0.0 - factor * (-1.0 / x);
+        }
+    }
+
     fn structure(&self) -> Structure {
         Structure {
             diagonal_hessian: true,
