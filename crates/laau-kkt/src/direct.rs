@@ -128,9 +128,10 @@ impl Workspace {
         evaluations.evaluate(problem, query, &polish.x);
         evaluations.evaluate_usage(problem, query, &polish.x);
         evaluations.evaluate_hessian(problem, query, &polish.x, &polish.dual);
+        let curvatures = evaluations.curvatures();
         for i in 0..d {
             let (x, gain) = (polish.x[i], -evaluations.gradient[i]);
-            let exponent = gain / (x * evaluations.curvature(i));
+            let exponent = gain / (x * curvatures[i]);
             let falls = gain > 0.0 && exponent > 0.0 && exponent < f64::INFINITY && barrier.free[i] != 0.0;
             model.at[i] = x;
             model.gain[i] = if falls { gain } else { 0.0 };

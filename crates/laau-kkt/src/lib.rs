@@ -16,6 +16,7 @@ mod options;
 mod pin;
 mod polish;
 mod refine;
+mod rows;
 mod settle;
 mod workspace;
 

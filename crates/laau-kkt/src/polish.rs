@@ -11,6 +11,7 @@ use crate::active_set::{ActiveSet, Bound, Failure, System};
 use crate::barrier::{Barrier, beyond_rounding};
 use crate::evaluations::Evaluations;
 use crate::options::Options;
+use crate::rows::add_rows_and_sizes;
 
 /// A point on its active set, and memory for the steps.
 #[derive(Debug, Clone)]
@@ -26,6 +27,10 @@ pub(crate) struct Polish {
     ridge: Vec<f64>,
     dx: Vec<f64>,
     d_dual: Vec<f64>,
+    /// The relative changes of the actions in a step.
+    change: Vec<f64>,
+    /// `λ + μ`.
+    weights: Vec<f64>,
 }
 
 impl Polish {
@@ -40,6 +45,8 @@ impl Polish {
             ridge: vec![0.0; d],
             dx: vec![0.0; d],
             d_dual: vec![0.0; m],
+            change: vec![0.0; d],
+            weights: vec![0.0; m],
         }
     }
 
@@ -64,6 +71,7 @@ impl Polish {
     ) -> bool {
         let bounds = (problem.lower(), problem.upper());
         self.guess(evaluations, query, barrier, bounds, options);
+        evaluations.evaluate_usage(problem, query, &self.x);
         let steps = options.max_newton_steps;
         self.newton_steps(problem, evaluations, system, query, (barrier, options, steps))
     }
@@ -89,7 +97,7 @@ impl Polish {
         self.join_violated(evaluations, query, barrier, options);
     }
 
-    /// Newton steps from a point and its active set, until they settle.
+    /// Newton steps from a point and its active set, until they settle; the evaluations hold the usage of the point.
     pub(crate) fn newton_steps(
         &mut self,
         problem: &dyn SmoothProblem,
@@ -101,7 +109,6 @@ impl Polish {
         let (lower, upper) = (problem.lower(), problem.upper());
         self.steps = 0;
         evaluations.evaluate(problem, query, &self.x);
-        evaluations.evaluate_usage(problem, query, &self.x);
         self.update_stationarity(evaluations, query);
         while self.steps < most {
             self.steps += 1;
@@ -128,7 +135,7 @@ impl Polish {
             changed |= self.join_violated(evaluations, query, barrier, options);
             if !changed
                 && (step <= options.last_newton_step
-                    || self.residual(evaluations, query) <= options.newton_rounding)
+                    || self.is_within(evaluations, query, options.newton_rounding))
             {
                 self.clean(evaluations, query, options);
                 return true;
@@ -149,11 +156,12 @@ impl Polish {
         let d = evaluations.d;
         let mut any_held = false;
         let centre = options.centre_share;
+        let curvatures = evaluations.curvatures();
         for i in 0..d {
             let (u, v, z, y) = (barrier.u[i], barrier.v[i], barrier.z[i], barrier.y[i]);
             // What a slack is worth in units of its dual: how much the gradient changes over it.
             let scale = evaluations.gradient_scale(i, query.multiplier, &barrier.dual);
-            let worth = evaluations.curvature(i) + scale / barrier.reach[i];
+            let worth = curvatures[i] + scale / barrier.reach[i];
             let (low, high) = (z > worth * u, y > worth * v);
             // The barrier alone holds an action far from a bound whose dual dwarfs the action's own gradient.
             let dwarfs = |dual: f64, slack: f64| {
@@ -229,15 +237,14 @@ impl Polish {
     }
 
     fn update_ridge(&mut self, evaluations: &Evaluations, lower: &[f64], options: &Options) {
-        for i in 0..evaluations.d {
-            let size = self.x[i].abs() + (self.x[i] - lower[i]);
-            let scale = self.scale[i] / size;
-            let ridge = options.ridge * scale.max(evaluations.curvature(i));
-            self.ridge[i] = if ridge.is_finite() && ridge > 0.0 {
-                ridge
-            } else {
-                1.0
-            };
+        let d = evaluations.d;
+        let (x, lower, scale) = (&self.x[..d], &lower[..d], &self.scale[..d]);
+        let (curvatures, out) = (&evaluations.curvatures()[..d], &mut self.ridge[..d]);
+        for i in 0..d {
+            let size = x[i].abs() + (x[i] - lower[i]);
+            let ridge = options.ridge * (scale[i] / size).max(curvatures[i]);
+            let usable = (ridge > 0.0) & (ridge < f64::INFINITY);
+            out[i] = if usable { ridge } else { 1.0 };
         }
     }
 
@@ -301,8 +308,9 @@ impl Polish {
         (lower, upper): (&[f64], &[f64]),
         (noise, options): (&[f64], &Options),
     ) -> f64 {
-        for i in 0..evaluations.d {
-            self.dx[i] = -self.stationarity[i];
+        let d = evaluations.d;
+        for (dx, r) in self.dx.iter_mut().zip(&self.stationarity) {
+            *dx = -r;
         }
         for m in 0..evaluations.m {
             self.d_dual[m] = query.available[m] - evaluations.usage[m];
@@ -311,58 +319,62 @@ impl Polish {
             }
         }
         system.solve(evaluations, &self.set, &mut self.dx, &mut self.d_dual);
-        let mut step = 0.0_f64;
         // Not for ever: a budget may hold an action that near to its bound.
         let onto = if self.steps > options.exact_newton_steps {
             0.0
         } else {
             options.onto_bound
         };
-        for i in 0..evaluations.d {
-            if self.set.bounds[i] == Bound::Free {
-                let (below, above) = (self.x[i] - lower[i], upper[i] - self.x[i]);
-                let size = self.x[i].abs() + below.abs();
-                self.x[i] += self.dx[i];
-                if self.x[i] - lower[i] < onto * below {
-                    self.x[i] = lower[i];
-                } else if upper[i] - self.x[i] < onto * above {
-                    self.x[i] = upper[i];
-                }
-                let change = self.dx[i].abs() / size;
-                // A NaN must not be lost in a maximum.
-                step = if change <= step { step } else { change };
-            }
+        let (x, dx, bounds) = (&mut self.x[..d], &self.dx[..d], &self.set.bounds[..d]);
+        let (change, lower, upper) = (&mut self.change[..d], &lower[..d], &upper[..d]);
+        for i in 0..d {
+            let (before, free) = (x[i], bounds[i] == Bound::Free);
+            let (below, above) = (before - lower[i], upper[i] - before);
+            let after = before + dx[i];
+            let (low, high) = (after - lower[i] < onto * below, upper[i] - after < onto * above);
+            let after = if high { upper[i] } else { after };
+            let after = if low { lower[i] } else { after };
+            x[i] = if free { after } else { before };
+            let relative = dx[i].abs() / (before.abs() + below.abs());
+            change[i] = if free { relative } else { UNMOVED };
         }
         for &m in &self.set.budgets {
             self.dual[m] += self.d_dual[m];
         }
-        step
+        largest(change)
     }
 
     fn hit_bounds(&mut self, lower: &[f64], upper: &[f64]) -> bool {
+        let d = self.x.len();
+        let (x, bounds) = (&self.x[..d], &self.set.bounds[..d]);
+        let (below, above) = (&lower[..d], &upper[..d]);
         let mut changed = false;
-        for i in 0..self.x.len() {
+        for i in 0..d {
+            changed |= (bounds[i] == Bound::Free) & ((x[i] <= below[i]) | (x[i] >= above[i]));
+        }
+        if !changed {
+            return false;
+        }
+        for i in 0..d {
             if self.set.bounds[i] == Bound::Free {
                 if self.x[i] <= lower[i] {
                     self.x[i] = lower[i];
                     self.set.bounds[i] = Bound::Lower;
-                    changed = true;
                 } else if self.x[i] >= upper[i] {
                     self.x[i] = upper[i];
                     self.set.bounds[i] = Bound::Upper;
-                    changed = true;
                 }
             }
         }
-        changed
+        true
     }
 
     fn drop_negative(&mut self, evaluations: &Evaluations, options: &Options) -> bool {
         let before = self.set.budgets.len();
         let (x, scale, bounds, dual) = (&self.x, &self.scale, &self.set.bounds, &mut self.dual);
         self.set.budgets.retain(|&m| {
-            let least = options.active_tolerance * dual_scale(evaluations, (x, scale, bounds), m);
-            let keep = dual[m] >= 0.0 || -dual[m] <= least;
+            let least = || options.active_tolerance * dual_scale(evaluations, (x, scale, bounds), m);
+            let keep = dual[m] >= 0.0 || -dual[m] <= least();
             if !keep {
                 dual[m] = 0.0;
             }
@@ -372,8 +384,19 @@ impl Polish {
     }
 
     fn release_bounds(&mut self, barrier: &Barrier, options: &Options) -> bool {
+        let d = self.x.len();
+        let (bounds, r) = (&self.set.bounds[..d], &self.stationarity[..d]);
+        let (scale, free) = (&self.scale[..d], &barrier.free[..d]);
         let mut changed = false;
-        for i in 0..self.x.len() {
+        for i in 0..d {
+            let least = -options.active_tolerance * scale[i];
+            let (low, high) = (bounds[i] == Bound::Lower, bounds[i] == Bound::Upper);
+            changed |= (free[i] != 0.0) & ((low & (r[i] < least)) | (high & (-r[i] < least)));
+        }
+        if !changed {
+            return false;
+        }
+        for i in 0..d {
             let dual = match self.set.bounds[i] {
                 Bound::Free => continue,
                 Bound::Lower => self.stationarity[i],
@@ -381,10 +404,9 @@ impl Polish {
             };
             if dual < -options.active_tolerance * self.scale[i] && barrier.free[i] != 0.0 {
                 self.set.bounds[i] = Bound::Free;
-                changed = true;
             }
         }
-        changed
+        true
     }
 
     fn join_violated(
@@ -412,35 +434,25 @@ impl Polish {
         let d = evaluations.d;
         let (stationarity, scale) = (&mut self.stationarity[..d], &mut self.scale[..d]);
         let gradient = &evaluations.gradient[..d];
-        stationarity.copy_from_slice(gradient);
         for i in 0..d {
-            scale[i] = gradient[i].abs();
+            (stationarity[i], scale[i]) = (gradient[i], gradient[i].abs());
         }
-        for m in 0..evaluations.m {
-            let weight = query.multiplier[m] + self.dual[m];
-            let jacobian = &evaluations.jacobian[m * d..][..d];
-            for i in 0..d {
-                let term = weight * jacobian[i];
-                stationarity[i] += term;
-                scale[i] += term.abs();
-            }
+        for ((weight, price), dual) in self.weights.iter_mut().zip(query.multiplier).zip(&self.dual) {
+            *weight = price + dual;
         }
+        add_rows_and_sizes(stationarity, scale, &evaluations.jacobian, &self.weights);
     }
 
-    /// The largest relative residual on the active set.
-    fn residual(&self, evaluations: &Evaluations, query: Query<'_>) -> f64 {
-        let mut largest = 0.0_f64;
-        for i in 0..evaluations.d {
-            if self.set.bounds[i] == Bound::Free {
-                largest = largest.max(self.stationarity[i].abs() / self.scale[i].max(f64::MIN_POSITIVE));
-            }
-        }
-        for &m in &self.set.budgets {
+    /// Whether no relative residual on the active set is above a limit. Far from the solution the first few tell.
+    fn is_within(&self, evaluations: &Evaluations, query: Query<'_>, limit: f64) -> bool {
+        let above = |residual: f64, scale: f64| residual.abs() / scale.max(f64::MIN_POSITIVE) > limit;
+        let of_budget = |&m: &usize| {
             let (used, remaining) = (evaluations.usage[m], query.available[m]);
-            let scale = (used.abs() + remaining.abs()).max(f64::MIN_POSITIVE);
-            largest = largest.max((used - remaining).abs() / scale);
-        }
-        largest
+            above(used - remaining, used.abs() + remaining.abs())
+        };
+        let of_action =
+            |i: usize| self.set.bounds[i] == Bound::Free && above(self.stationarity[i], self.scale[i]);
+        !self.set.budgets.iter().any(of_budget) && !(0..evaluations.d).any(of_action)
     }
 
     /// Whether every constraint is clearly active or clearly not, and every action off its bounds is held by a curvature. What to
@@ -453,21 +465,22 @@ impl Polish {
         options: &Options,
     ) -> bool {
         let near = options.near_tolerance;
-        let (lower, upper) = (problem.lower(), problem.upper());
-        let of_its_own = |i: usize| {
-            let (x, scale) = (self.x[i], self.scale[i]);
-            let reach = near * barrier.reach[i];
-            match self.set.bounds[i] {
-                Bound::Free => {
-                    evaluations.curvature(i) > f64::MIN_POSITIVE
-                        && x - lower[i] > reach.min(near * x.abs())
-                        && upper[i] - x > reach
-                }
-                Bound::Lower => self.stationarity[i] > near * scale,
-                Bound::Upper => -self.stationarity[i] > near * scale,
-            }
-        };
-        let held = (0..evaluations.d).all(|i| barrier.free[i] == 0.0 || of_its_own(i));
+        let d = evaluations.d;
+        let (lower, upper) = (&problem.lower()[..d], &problem.upper()[..d]);
+        let (x, r, scale) = (&self.x[..d], &self.stationarity[..d], &self.scale[..d]);
+        let (bounds, curvatures) = (&self.set.bounds[..d], &evaluations.curvatures()[..d]);
+        let (free, reach) = (&barrier.free[..d], &barrier.reach[..d]);
+        let mut held = true;
+        for i in 0..d {
+            let (reach, pushed) = (near * reach[i], near * scale[i]);
+            let inside = (curvatures[i] > f64::MIN_POSITIVE)
+                & (x[i] - lower[i] > reach.min(near * x[i].abs()))
+                & (upper[i] - x[i] > reach);
+            let of_its_own = ((bounds[i] == Bound::Free) & inside)
+                | ((bounds[i] == Bound::Lower) & (r[i] > pushed))
+                | ((bounds[i] == Bound::Upper) & (-r[i] > pushed));
+            held &= (free[i] == 0.0) | of_its_own;
+        }
         held && (0..evaluations.m).all(|m| {
             let (used, available) = (evaluations.usage[m], query.available[m]);
             if self.set.budgets.contains(&m) {
@@ -500,19 +513,62 @@ impl Polish {
 /// actions may be worth many orders of magnitude more and do not count, unless none is off its bounds. A gradient that
 /// vanishes is as large as the curvature times the action: so large are the terms that cancel in it.
 fn dual_scale(evaluations: &Evaluations, (x, scale, bounds): (&[f64], &[f64], &[Bound]), m: usize) -> f64 {
-    let jacobian = &evaluations.jacobian[m * evaluations.d..][..evaluations.d];
-    let least = |of: fn(Bound) -> bool| {
-        let uses = (0..evaluations.d).filter(|&i| jacobian[i] != 0.0 && of(bounds[i]));
-        uses.fold(f64::INFINITY, |least, i| {
-            let terms = scale[i] + evaluations.curvature(i).abs() * x[i].abs();
-            least.min(terms / jacobian[i].abs())
-        })
+    let d = evaluations.d;
+    let jacobian = &evaluations.jacobian[m * d..][..d];
+    let (x, scale, curvatures) = (&x[..d], &scale[..d], &evaluations.curvatures()[..d]);
+    let bounds = &bounds[..d];
+    let least = |every: bool| {
+        // Four at once: a minimum does not depend on the order.
+        let mut least = [f64::INFINITY; 4];
+        let mut lower = |lane: usize, i: usize| {
+            let terms = scale[i] + curvatures[i].abs() * x[i].abs();
+            let counts = (jacobian[i] != 0.0) & (every | (bounds[i] == Bound::Free));
+            let size = if counts {
+                terms / jacobian[i].abs()
+            } else {
+                f64::INFINITY
+            };
+            least[lane] = if size < least[lane] { size } else { least[lane] };
+        };
+        for block in 0..d / 4 {
+            for lane in 0..4 {
+                lower(lane, 4 * block + lane);
+            }
+        }
+        for i in d / 4 * 4..d {
+            lower(0, i);
+        }
+        least.into_iter().fold(f64::INFINITY, f64::min)
     };
-    let free = least(|bound| bound == Bound::Free);
-    let any = if free < f64::INFINITY {
-        free
-    } else {
-        least(|_| true)
-    };
+    let free = least(false);
+    let any = if free < f64::INFINITY { free } else { least(true) };
     if any < f64::INFINITY { any } else { 0.0 }
+}
+
+/// An action that does not take part in a step.
+const UNMOVED: f64 = -1.0;
+
+/// The largest change of those that moved. After one that is not a number, the maximum begins anew: a NaN is not lost at the end.
+fn largest(changes: &[f64]) -> f64 {
+    let larger = |largest: f64, change: f64| if change <= largest { largest } else { change };
+    let (fours, rest) = changes.as_chunks::<4>();
+    let (mut lanes, mut numbers) = ([0.0; 4], true);
+    for four in fours {
+        for lane in 0..4 {
+            numbers &= !four[lane].is_nan();
+            lanes[lane] = larger(lanes[lane], four[lane]);
+        }
+    }
+    if numbers {
+        lanes
+            .iter()
+            .chain(rest)
+            .filter(|c| **c != UNMOVED)
+            .fold(0.0, |a, b| larger(a, *b))
+    } else {
+        changes
+            .iter()
+            .filter(|c| **c != UNMOVED)
+            .fold(0.0, |a, b| larger(a, *b))
+    }
 }

@@ -194,11 +194,11 @@ impl Workspace {
         // What the solution could still gain, action by action, and the size of the terms of the priced cost.
         let (mut gain, mut reachable, mut worth) = (0.0, 0.0, 0.0);
         gains.fill(0.0);
+        let curvatures = self.evaluations.curvatures();
         for i in 0..self.evaluations.d {
             let (x, r, scale) = (polish.x[i], polish.stationarity[i], polish.scale[i]);
             let size = x.abs() + (x - lower[i]);
-            let zero =
-                self.options.active_tolerance * (scale + self.evaluations.curvature(i).abs() * x.abs());
+            let zero = self.options.active_tolerance * (scale + curvatures[i].abs() * x.abs());
             solution.action[i] = x;
             solution.lower_duals[i] = 0.0;
             solution.upper_duals[i] = 0.0;
@@ -217,7 +217,7 @@ impl Workspace {
                 continue;
             }
             let (distance, force) = (r.abs() * room, r * r);
-            let curvature = self.evaluations.curvature(i).abs();
+            let curvature = curvatures[i].abs();
             gains[i] = if force < distance * curvature {
                 force / curvature
             } else {
