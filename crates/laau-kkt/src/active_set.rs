@@ -15,6 +15,7 @@ use laau_core::Inexact;
 
 use crate::dense::{Dense, Kind, dot};
 use crate::evaluations::Evaluations;
+use crate::passes::invert;
 use crate::rows::{add_rows, fill_gram, multiply};
 
 /// From more actions than this on, what is quadratic in them is not made before it is needed.
@@ -317,30 +318,6 @@ impl System {
             }
         }
     }
-}
-
-/// The inverses of a diagonal Hessian and its ridge on the free actions, 0 elsewhere; whether all of them are numbers.
-#[inline]
-fn invert(out: &mut [f64], hessian: &[f64], ridge: Option<&[f64]>, bounds: &[Bound]) -> bool {
-    let d = out.len();
-    let (hessian, bounds) = (&hessian[..d], &bounds[..d]);
-    let mut regular = true;
-    let mut put = |out: &mut f64, h: f64, bound: Bound| {
-        let free = bound == Bound::Free;
-        regular &= !free | ((h > f64::MIN_POSITIVE) & (h < f64::INFINITY));
-        *out = if free { 1.0 / h } else { 0.0 };
-    };
-    if let Some(ridge) = ridge {
-        let ridge = &ridge[..d];
-        for i in 0..d {
-            put(&mut out[i], hessian[i] + ridge[i], bounds[i]);
-        }
-    } else {
-        for i in 0..d {
-            put(&mut out[i], hessian[i], bounds[i]);
-        }
-    }
-    regular
 }
 
 /// Why the Hessian could not be eliminated.

@@ -13,6 +13,7 @@ mod interior_point;
 mod kkt;
 mod lengths;
 mod options;
+mod passes;
 mod pin;
 mod polish;
 mod refine;

@@ -5,12 +5,18 @@
 //! the set is corrected: a constraint that is violated joins, one whose dual is negative leaves. This is a semi-smooth
 //! Newton method for the KKT conditions; where it does not settle, the interior point goes on and a better guess follows.
 
+#![expect(
+    clippy::needless_bitwise_bool,
+    reason = "loops without branches become vectors"
+)]
+
 use laau_core::{Query, SmoothProblem};
 
 use crate::active_set::{ActiveSet, Bound, Failure, System};
 use crate::barrier::{Barrier, beyond_rounding};
 use crate::evaluations::Evaluations;
 use crate::options::Options;
+use crate::passes::{least_size, ridge, take_step};
 use crate::rows::add_rows_and_sizes;
 
 /// A point on its active set, and memory for the steps.
@@ -27,7 +33,7 @@ pub(crate) struct Polish {
     ridge: Vec<f64>,
     dx: Vec<f64>,
     d_dual: Vec<f64>,
-    /// The relative changes of the actions in a step.
+    /// The relative changes of the actions in a step; elsewhere scratch.
     change: Vec<f64>,
     /// `λ + μ`.
     weights: Vec<f64>,
@@ -237,15 +243,8 @@ impl Polish {
     }
 
     fn update_ridge(&mut self, evaluations: &Evaluations, lower: &[f64], options: &Options) {
-        let d = evaluations.d;
-        let (x, lower, scale) = (&self.x[..d], &lower[..d], &self.scale[..d]);
-        let (curvatures, out) = (&evaluations.curvatures()[..d], &mut self.ridge[..d]);
-        for i in 0..d {
-            let size = x[i].abs() + (x[i] - lower[i]);
-            let ridge = options.ridge * (scale[i] / size).max(curvatures[i]);
-            let usable = (ridge > 0.0) & (ridge < f64::INFINITY);
-            out[i] = if usable { ridge } else { 1.0 };
-        }
+        let terms = (&self.scale[..], evaluations.curvatures());
+        ridge(&mut self.ridge, &self.x, lower, terms, options.ridge);
     }
 
     /// Fits the duals to a fixed point, for instance one that the pull-in has moved: where an action uses little of a
@@ -308,7 +307,6 @@ impl Polish {
         (lower, upper): (&[f64], &[f64]),
         (noise, options): (&[f64], &Options),
     ) -> f64 {
-        let d = evaluations.d;
         for (dx, r) in self.dx.iter_mut().zip(&self.stationarity) {
             *dx = -r;
         }
@@ -325,23 +323,12 @@ impl Polish {
         } else {
             options.onto_bound
         };
-        let (x, dx, bounds) = (&mut self.x[..d], &self.dx[..d], &self.set.bounds[..d]);
-        let (change, lower, upper) = (&mut self.change[..d], &lower[..d], &upper[..d]);
-        for i in 0..d {
-            let (before, free) = (x[i], bounds[i] == Bound::Free);
-            let (below, above) = (before - lower[i], upper[i] - before);
-            let after = before + dx[i];
-            let (low, high) = (after - lower[i] < onto * below, upper[i] - after < onto * above);
-            let after = if high { upper[i] } else { after };
-            let after = if low { lower[i] } else { after };
-            x[i] = if free { after } else { before };
-            let relative = dx[i].abs() / (before.abs() + below.abs());
-            change[i] = if free { relative } else { UNMOVED };
-        }
+        let (x, change) = (&mut self.x, &mut self.change);
+        let step = take_step(x, change, &self.dx, &self.set.bounds, (lower, upper), onto);
         for &m in &self.set.budgets {
             self.dual[m] += self.d_dual[m];
         }
-        largest(change)
+        step
     }
 
     fn hit_bounds(&mut self, lower: &[f64], upper: &[f64]) -> bool {
@@ -372,8 +359,10 @@ impl Polish {
     fn drop_negative(&mut self, evaluations: &Evaluations, options: &Options) -> bool {
         let before = self.set.budgets.len();
         let (x, scale, bounds, dual) = (&self.x, &self.scale, &self.set.bounds, &mut self.dual);
+        let sizes = &mut self.change;
         self.set.budgets.retain(|&m| {
-            let least = || options.active_tolerance * dual_scale(evaluations, (x, scale, bounds), m);
+            let mut least =
+                || options.active_tolerance * dual_scale(evaluations, (x, scale, bounds), sizes, m);
             let keep = dual[m] >= 0.0 || -dual[m] <= least();
             if !keep {
                 dual[m] = 0.0;
@@ -458,7 +447,7 @@ impl Polish {
     /// Whether every constraint is clearly active or clearly not, and every action off its bounds is held by a curvature. What to
     /// answer elsewhere (at a kink, or where nothing is worth anything) is the interior point's to say.
     pub(crate) fn is_regular(
-        &self,
+        &mut self,
         evaluations: &Evaluations,
         query: Query<'_>,
         (problem, barrier): (&dyn SmoothProblem, &Barrier),
@@ -481,10 +470,11 @@ impl Polish {
                 | ((bounds[i] == Bound::Upper) & (-r[i] > pushed));
             held &= (free[i] == 0.0) | of_its_own;
         }
+        let sizes = &mut self.change;
         held && (0..evaluations.m).all(|m| {
             let (used, available) = (evaluations.usage[m], query.available[m]);
             if self.set.budgets.contains(&m) {
-                let scale = dual_scale(evaluations, (&self.x, &self.scale, &self.set.bounds), m);
+                let scale = dual_scale(evaluations, (&self.x, &self.scale, &self.set.bounds), sizes, m);
                 self.dual[m] > near * scale
             } else {
                 !barrier.live[m] || available - used > near * (used.abs() + available.abs())
@@ -496,8 +486,10 @@ impl Polish {
     fn clean(&mut self, evaluations: &Evaluations, query: Query<'_>, options: &Options) {
         let before = self.set.budgets.len();
         let (x, scale, bounds, dual) = (&self.x, &self.scale, &self.set.bounds, &mut self.dual);
+        let sizes = &mut self.change;
         self.set.budgets.retain(|&m| {
-            let keep = dual[m] > options.active_tolerance * dual_scale(evaluations, (x, scale, bounds), m);
+            let keep =
+                dual[m] > options.active_tolerance * dual_scale(evaluations, (x, scale, bounds), sizes, m);
             if !keep {
                 dual[m] = 0.0;
             }
@@ -512,63 +504,19 @@ impl Polish {
 /// The size of a dual that would matter to an action off its bounds: the least over them of gradient over usage. Other
 /// actions may be worth many orders of magnitude more and do not count, unless none is off its bounds. A gradient that
 /// vanishes is as large as the curvature times the action: so large are the terms that cancel in it.
-fn dual_scale(evaluations: &Evaluations, (x, scale, bounds): (&[f64], &[f64], &[Bound]), m: usize) -> f64 {
-    let d = evaluations.d;
-    let jacobian = &evaluations.jacobian[m * d..][..d];
-    let (x, scale, curvatures) = (&x[..d], &scale[..d], &evaluations.curvatures()[..d]);
-    let bounds = &bounds[..d];
-    let least = |every: bool| {
-        // Four at once: a minimum does not depend on the order.
-        let mut least = [f64::INFINITY; 4];
-        let mut lower = |lane: usize, i: usize| {
-            let terms = scale[i] + curvatures[i].abs() * x[i].abs();
-            let counts = (jacobian[i] != 0.0) & (every | (bounds[i] == Bound::Free));
-            let size = if counts {
-                terms / jacobian[i].abs()
-            } else {
-                f64::INFINITY
-            };
-            least[lane] = if size < least[lane] { size } else { least[lane] };
-        };
-        for block in 0..d / 4 {
-            for lane in 0..4 {
-                lower(lane, 4 * block + lane);
-            }
-        }
-        for i in d / 4 * 4..d {
-            lower(0, i);
-        }
-        least.into_iter().fold(f64::INFINITY, f64::min)
-    };
-    let free = least(false);
-    let any = if free < f64::INFINITY { free } else { least(true) };
-    if any < f64::INFINITY { any } else { 0.0 }
-}
-
-/// An action that does not take part in a step.
-const UNMOVED: f64 = -1.0;
-
-/// The largest change of those that moved. After one that is not a number, the maximum begins anew: a NaN is not lost at the end.
-fn largest(changes: &[f64]) -> f64 {
-    let larger = |largest: f64, change: f64| if change <= largest { largest } else { change };
-    let (fours, rest) = changes.as_chunks::<4>();
-    let (mut lanes, mut numbers) = ([0.0; 4], true);
-    for four in fours {
-        for lane in 0..4 {
-            numbers &= !four[lane].is_nan();
-            lanes[lane] = larger(lanes[lane], four[lane]);
-        }
-    }
-    if numbers {
-        lanes
-            .iter()
-            .chain(rest)
-            .filter(|c| **c != UNMOVED)
-            .fold(0.0, |a, b| larger(a, *b))
+fn dual_scale(
+    evaluations: &Evaluations,
+    (x, scale, bounds): (&[f64], &[f64], &[Bound]),
+    sizes: &mut [f64],
+    m: usize,
+) -> f64 {
+    let jacobian = &evaluations.jacobian[m * evaluations.d..][..evaluations.d];
+    let point = (x, scale, evaluations.curvatures());
+    let free = least_size(sizes, jacobian, bounds, point, false);
+    let any = if free < f64::INFINITY {
+        free
     } else {
-        changes
-            .iter()
-            .filter(|c| **c != UNMOVED)
-            .fold(0.0, |a, b| larger(a, *b))
-    }
+        least_size(sizes, jacobian, bounds, point, true)
+    };
+    if any < f64::INFINITY { any } else { 0.0 }
 }

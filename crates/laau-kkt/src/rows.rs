@@ -3,21 +3,30 @@
 //! A sum that waits for itself leaves most of a processor idle, and a pass over an action's values for each budget reads and writes them
 //! as often. So up to four rows are taken together. Every value is the same as from one row after the other, to the last bit.
 
+#![expect(
+    clippy::inline_always,
+    reason = "what is compiled for wide vectors is inlined there"
+)]
+
 use crate::dense::dot;
+use crate::passes::wide;
 
 /// `out += Σ_k factors_k rows_k`, one row after the other in every entry; `rows` are one behind the other.
-#[inline]
 pub(crate) fn add_rows(out: &mut [f64], rows: &[f64], factors: &[f64]) {
-    let blocks = rows.chunks(4 * out.len());
-    for (block, factors) in blocks.zip(factors.chunks(4)) {
-        match *factors {
-            [a, b, c, d] => add(out, block, [a, b, c, d]),
-            [a, b, c] => add(out, block, [a, b, c]),
-            [a, b] => add(out, block, [a, b]),
-            [a] => add(out, block, [a]),
-            _ => {}
+    #[inline(always)]
+    fn pass(out: &mut [f64], rows: &[f64], factors: &[f64]) {
+        let blocks = rows.chunks(4 * out.len());
+        for (block, factors) in blocks.zip(factors.chunks(4)) {
+            match *factors {
+                [a, b, c, d] => add(out, block, [a, b, c, d]),
+                [a, b, c] => add(out, block, [a, b, c]),
+                [a, b] => add(out, block, [a, b]),
+                [a] => add(out, block, [a]),
+                _ => {}
+            }
         }
     }
+    wide!('a, out.len(), pass(out: &'a mut [f64], rows: &'a [f64], factors: &'a [f64]) -> ());
 }
 
 #[inline(always)]
@@ -34,18 +43,21 @@ fn add<const K: usize>(out: &mut [f64], rows: &[f64], factors: [f64; K]) {
 }
 
 /// `out += Σ_k factors_k rows_k` and `sizes += Σ_k |factors_k rows_k|`.
-#[inline]
 pub(crate) fn add_rows_and_sizes(out: &mut [f64], sizes: &mut [f64], rows: &[f64], factors: &[f64]) {
-    let blocks = rows.chunks(4 * out.len());
-    for (block, factors) in blocks.zip(factors.chunks(4)) {
-        match *factors {
-            [a, b, c, d] => add_both(out, sizes, block, [a, b, c, d]),
-            [a, b, c] => add_both(out, sizes, block, [a, b, c]),
-            [a, b] => add_both(out, sizes, block, [a, b]),
-            [a] => add_both(out, sizes, block, [a]),
-            _ => {}
+    #[inline(always)]
+    fn pass(out: &mut [f64], sizes: &mut [f64], rows: &[f64], factors: &[f64]) {
+        let blocks = rows.chunks(4 * out.len());
+        for (block, factors) in blocks.zip(factors.chunks(4)) {
+            match *factors {
+                [a, b, c, d] => add_both(out, sizes, block, [a, b, c, d]),
+                [a, b, c] => add_both(out, sizes, block, [a, b, c]),
+                [a, b] => add_both(out, sizes, block, [a, b]),
+                [a] => add_both(out, sizes, block, [a]),
+                _ => {}
+            }
         }
     }
+    wide!('a, out.len(), pass(out: &'a mut [f64], sizes: &'a mut [f64], rows: &'a [f64], factors: &'a [f64]) -> ());
 }
 
 #[inline(always)]
@@ -64,18 +76,21 @@ fn add_both<const K: usize>(out: &mut [f64], sizes: &mut [f64], rows: &[f64], fa
 }
 
 /// `out_k = rows_kᵀ x`, each as [`dot`] gives it; `rows` are one behind the other.
-#[inline]
 pub(crate) fn multiply(rows: &[f64], x: &[f64], out: &mut [f64]) {
-    let blocks = rows.chunks(4 * x.len());
-    for (block, out) in blocks.zip(out.chunks_mut(4)) {
-        match out {
-            [a, b, c, d] => [*a, *b, *c, *d] = dots(split(block, x.len()), [x; 4]),
-            [a, b, c] => [*a, *b, *c] = dots(split(block, x.len()), [x; 3]),
-            [a, b] => [*a, *b] = dots(split(block, x.len()), [x; 2]),
-            [a] => *a = dot(&block[..x.len()], x),
-            _ => {}
+    #[inline(always)]
+    fn pass(rows: &[f64], x: &[f64], out: &mut [f64]) {
+        let blocks = rows.chunks(4 * x.len());
+        for (block, out) in blocks.zip(out.chunks_mut(4)) {
+            match out {
+                [a, b, c, d] => [*a, *b, *c, *d] = dots(split(block, x.len()), [x; 4]),
+                [a, b, c] => [*a, *b, *c] = dots(split(block, x.len()), [x; 3]),
+                [a, b] => [*a, *b] = dots(split(block, x.len()), [x; 2]),
+                [a] => *a = dot(&block[..x.len()], x),
+                _ => {}
+            }
         }
     }
+    wide!('a, x.len(), pass(rows: &'a [f64], x: &'a [f64], out: &'a mut [f64]) -> ());
 }
 
 /// The symmetric matrix of `left_iᵀ right_j`, each as [`dot`] gives it, with `j ≤ i`.
@@ -103,7 +118,7 @@ pub(crate) fn fill_gram<'a>(
         let two = next(at);
         let three = next(two);
         let four = [at, two, three, next(three)];
-        let values = dots(four.map(|pair| left(pair.0)), four.map(|pair| right(pair.1)));
+        let values = four_dots(four.map(|pair| left(pair.0)), four.map(|pair| right(pair.1)));
         for (pair, value) in four.into_iter().zip(values) {
             put(pair.0, pair.1, value);
         }
@@ -113,6 +128,10 @@ pub(crate) fn fill_gram<'a>(
         put(at.0, at.1, dot(left(at.0), right(at.1)));
         at = next(at);
     }
+}
+
+fn four_dots(a: [&[f64]; 4], b: [&[f64]; 4]) -> [f64; 4] {
+    wide!('a, a[0].len(), dots(a: [&'a [f64]; 4], b: [&'a [f64]; 4]) -> [f64; 4])
 }
 
 #[inline(always)]
