@@ -62,7 +62,7 @@ fn multiply(matrix: &[f64], x: &[f64], out: &mut [f64]) {
     }
 }
 
-#[inline(always)]
+#[inline]
 fn row_sums<const K: usize>(rows: &[f64], x: &[f64]) -> [f64; K] {
     let d = x.len();
     let rows: [&[f64]; K] = std::array::from_fn(|k| &rows[k * d..][..d]);
