@@ -149,6 +149,40 @@ pub trait SmoothProblem: Problem {
         }
     }
 
+    /// What a pullback through the layer has in the context: `out = −∇_c (∇_x l + Σ_m weights_m ∇_x g_m)ᵀ by_action − ∇_c gᵀ by_usage`.
+    ///
+    /// By default from [`SmoothProblem::lagrangian_mixed`] and [`SmoothProblem::usage_context_jacobian`], tables in `scratch` that have
+    /// an entry for every action and context entry. A problem of many actions whose tables are mostly zero writes the sum at once.
+    fn context_pullback(
+        &self,
+        action: &[f64],
+        context: &[f64],
+        weights: &[f64],
+        (by_action, by_usage): (&[f64], &[f64]),
+        scratch: &mut Vec<f64>,
+        out: &mut [f64],
+    ) {
+        let width = context.len();
+        let largest = width * by_action.len().max(by_usage.len());
+        if scratch.len() < largest {
+            scratch.resize(largest, 0.0);
+        }
+        out.fill(0.0);
+        let mut subtract = |matrix: &[f64], factors: &[f64]| {
+            for (row, factor) in matrix.chunks_exact(width).zip(factors) {
+                for (out, value) in out.iter_mut().zip(row) {
+                    *out -= factor * value;
+                }
+            }
+        };
+        let mixed = &mut scratch[..width * by_action.len()];
+        self.lagrangian_mixed(action, context, weights, mixed);
+        subtract(mixed, by_action);
+        let usage = &mut scratch[..width * by_usage.len()];
+        self.usage_context_jacobian(action, context, usage);
+        subtract(usage, by_usage);
+    }
+
     /// The pullback of one step of an episode, for several rows at once: `out = ∇_x l − ∇_x gᵀ price`.
     ///
     /// `prices` (`rows × M`) is the gradient of the rest of the episode in the remaining budgets; spending lowers

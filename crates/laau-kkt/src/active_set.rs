@@ -15,6 +15,8 @@ use laau_core::Inexact;
 
 use crate::dense::{Dense, Kind, dot};
 use crate::evaluations::Evaluations;
+use crate::passes::invert;
+use crate::rows::{add_rows, fill_gram, multiply};
 
 /// From more actions than this on, what is quadratic in them is not made before it is needed.
 pub(crate) const LARGE: usize = 64;
@@ -126,18 +128,13 @@ impl System {
         let a = set.budgets.len();
         self.square = softness.is_none() && a == set.free();
         if evaluations.structure.diagonal_hessian {
-            for i in 0..d {
-                let h = evaluations.hessian[i] + ridge.map_or(0.0, |ridge| ridge[i]);
-                let free = set.bounds[i] == Bound::Free;
-                if free && !(h > f64::MIN_POSITIVE && h < f64::INFINITY) {
-                    return Err(Failure::Hessian);
-                }
-                self.inverse[i] = if free { 1.0 / h } else { 0.0 };
+            if !invert(&mut self.inverse, &evaluations.hessian, ridge, &set.bounds) {
+                return Err(Failure::Hessian);
             }
+            let inverse = &self.inverse[..d];
             for (row, &m) in set.budgets.iter().enumerate() {
                 let jacobian = &evaluations.jacobian[m * d..][..d];
                 let solved = &mut self.solved[row * d..][..d];
-                let inverse = &self.inverse[..d];
                 for i in 0..d {
                     solved[i] = jacobian[i] * inverse[i];
                 }
@@ -173,15 +170,12 @@ impl System {
             }
         }
         let schur = self.outer.matrix(a);
-        for (row, &m) in set.budgets.iter().enumerate() {
-            let jacobian = &evaluations.jacobian[m * d..][..d];
-            for column in 0..=row {
-                // `solved` is zero off the free actions.
-                let value = dot(jacobian, &self.solved[column * d..][..d]);
-                schur[row * a + column] = value;
-                schur[column * a + row] = value;
-            }
-            if let Some(softness) = softness {
+        // `solved` is zero off the free actions.
+        let jacobian = |row: usize| &evaluations.jacobian[set.budgets[row] * d..][..d];
+        let solved = &self.solved;
+        fill_gram(schur, a, jacobian, |row| &solved[row * d..][..d]);
+        if let Some(softness) = softness {
+            for (row, &m) in set.budgets.iter().enumerate() {
                 schur[row * a + row] += softness[m];
             }
         }
@@ -253,32 +247,31 @@ impl System {
             return;
         }
         // S q = J H⁻¹ r_F − r_A,  p = H⁻¹ r_F − H⁻¹ Jᵀ q.
-        for i in 0..d {
-            if set.bounds[i] != Bound::Free {
-                p[i] = 0.0;
-            }
+        for (p, bound) in p.iter_mut().zip(&set.bounds) {
+            *p = if *bound == Bound::Free { *p } else { 0.0 };
         }
         let right = &mut self.right[..a];
+        let solved = &self.solved[..a * d];
+        multiply(solved, p, right);
         let mut pinned = self.square;
-        for (row, &m) in set.budgets.iter().enumerate() {
-            right[row] = dot(&self.solved[row * d..][..d], p) - q[m];
+        for (right, &m) in right.iter_mut().zip(&set.budgets) {
+            *right -= q[m];
             pinned &= q[m] == 0.0;
         }
         self.outer.solve(right);
         if evaluations.structure.diagonal_hessian {
-            for i in 0..d {
-                p[i] *= self.inverse[i];
+            for (p, inverse) in p.iter_mut().zip(&self.inverse) {
+                *p *= inverse;
             }
         } else {
             self.hessian.solve(p);
         }
         q.fill(0.0);
-        for (row, &m) in set.budgets.iter().enumerate() {
-            q[m] = right[row];
-            for (p, s) in p.iter_mut().zip(&self.solved[row * d..][..d]) {
-                *p -= s * right[row];
-            }
+        for (right, &m) in right.iter_mut().zip(&set.budgets) {
+            q[m] = *right;
+            *right = -*right;
         }
+        add_rows(p, solved, right);
         if pinned {
             // As many budgets as free actions hold them where they are: exactly, not to rounding.
             p.fill(0.0);

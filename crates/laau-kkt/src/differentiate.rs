@@ -381,23 +381,7 @@ impl Workspace {
             for row in 0..m {
                 weights[row] = query.multiplier[row] + duals[row];
             }
-            out.fill(0.0);
-            let mut subtract = |matrix: &[f64], weights: &[f64]| {
-                for (row, weight) in matrix.chunks_exact(context).zip(weights) {
-                    for (out, value) in out.iter_mut().zip(row) {
-                        *out -= weight * value;
-                    }
-                }
-            };
-            if mixed.len() < d * context {
-                mixed.resize(d * context, 0.0);
-            }
-            let by_action = &mut mixed[..d * context];
-            problem.lagrangian_mixed(action, query.context, weights, by_action);
-            subtract(by_action, p);
-            let by_budget = &mut mixed[..m * context];
-            problem.usage_context_jacobian(action, query.context, by_budget);
-            subtract(by_budget, q);
+            problem.context_pullback(action, query.context, weights, (p, q), mixed, out);
         }
         Ok(exactness)
     }

@@ -8,10 +8,17 @@
 //! What is found counts only if it passes the test that every solution passes; where it does not, the interior point starts as if
 //! nothing had been tried.
 
+#![expect(
+    clippy::needless_bitwise_bool,
+    reason = "loops without branches become vectors"
+)]
+
 use laau_core::{Query, SmoothProblem, SolutionMut, Status};
 
-use crate::dense::{Dense, Kind, dot};
+use crate::dense::{Dense, Kind};
 use crate::evaluations::Evaluations;
+use crate::passes::place_logarithms;
+use crate::rows::{add_rows, fill_gram, multiply};
 use crate::settle::Candidate;
 use crate::workspace::Workspace;
 
@@ -25,8 +32,10 @@ pub(crate) struct Model {
     /// The price of each action without the duals, and how fast the action falls in it (if coupled, its factor).
     price: Vec<f64>,
     slope: Vec<f64>,
-    /// How far each action is from its place, as a logarithm.
+    /// How far each action is from its place, as a logarithm; then how far it is from where the model was made.
     rise: Vec<f64>,
+    /// What each action gains above its price where the model was made.
+    surplus: Vec<f64>,
     /// How the actions fall in each active dual.
     falls: Vec<f64>,
     /// What each budget lacks, and the rows that are active.
@@ -37,6 +46,8 @@ pub(crate) struct Model {
     /// `x_i H_ij x_j`, factorised, where actions change each other's gain: the model of a product of powers is exact, too.
     coupling: Dense,
     coupled: bool,
+    /// Whether every utility is a logarithm: `p = 1`, and actions are quotients.
+    logarithmic: bool,
 }
 
 impl Model {
@@ -44,7 +55,9 @@ impl Model {
         Self {
             coupling: Dense::new(if diagonal { 0 } else { d }),
             coupled: false,
+            logarithmic: false,
             rise: vec![0.0; d],
+            surplus: vec![0.0; d],
             falls: vec![0.0; d * m],
             at: vec![0.0; d],
             gain: vec![0.0; d],
@@ -75,16 +88,21 @@ impl Workspace {
         }
         let (lower, upper) = (problem.lower(), problem.upper());
         self.barrier.limit_reach(problem, &self.evaluations, &self.slack);
-        for i in 0..self.evaluations.d {
-            let x = match near {
-                Some(near) => near[i],
-                None => lower[i] + self.options.start_share * self.barrier.reach[i],
-            };
-            self.polish.x[i] = if x > lower[i] && self.barrier.free[i] != 0.0 {
-                x.min(upper[i])
-            } else {
-                lower[i]
-            };
+        let d = self.evaluations.d;
+        let (lower, upper) = (&lower[..d], &upper[..d]);
+        let (x, free) = (&mut self.polish.x[..d], &self.barrier.free[..d]);
+        if let Some(near) = near {
+            x.copy_from_slice(near);
+        } else {
+            let reach = &self.barrier.reach[..d];
+            for i in 0..d {
+                x[i] = lower[i] + self.options.start_share * reach[i];
+            }
+        }
+        for i in 0..d {
+            let above = (x[i] > lower[i]) & (free[i] != 0.0);
+            let within = if x[i] < upper[i] { x[i] } else { upper[i] };
+            x[i] = if above { within } else { lower[i] };
         }
         self.polish.dual.fill(0.0);
         self.barrier.room.copy_from_slice(&self.slack);
@@ -124,19 +142,10 @@ impl Workspace {
             model,
             ..
         } = self;
-        let d = evaluations.d;
         evaluations.evaluate(problem, query, &polish.x);
         evaluations.evaluate_usage(problem, query, &polish.x);
         evaluations.evaluate_hessian(problem, query, &polish.x, &polish.dual);
-        for i in 0..d {
-            let (x, gain) = (polish.x[i], -evaluations.gradient[i]);
-            let exponent = gain / (x * evaluations.curvature(i));
-            let falls = gain > 0.0 && exponent > 0.0 && exponent < f64::INFINITY && barrier.free[i] != 0.0;
-            model.at[i] = x;
-            model.gain[i] = if falls { gain } else { 0.0 };
-            model.exponent[i] = exponent;
-            model.price[i] = evaluations.priced[i] - evaluations.gradient[i];
-        }
+        model.fit(evaluations, &polish.x, &barrier.free);
         model.couple(evaluations, options.rank_tolerance);
         let jacobian = &evaluations.jacobian;
         let limits = (&evaluations.usage[..], query.available, options.model_tolerance);
@@ -173,6 +182,30 @@ impl Workspace {
 }
 
 impl Model {
+    /// Makes the model at a point, of whose derivatives the evaluations are.
+    fn fit(&mut self, evaluations: &Evaluations, x: &[f64], free: &[f64]) {
+        /// Roundings that gradient and curvature of a logarithm may be apart.
+        const ROUNDING: f64 = 4.0 * f64::EPSILON;
+        let d = x.len();
+        let (gradient, priced) = (&evaluations.gradient[..d], &evaluations.priced[..d]);
+        let (curvatures, free) = (&evaluations.curvatures()[..d], &free[..d]);
+        let (gains, exponents) = (&mut self.gain[..d], &mut self.exponent[..d]);
+        let (prices, surplus) = (&mut self.price[..d], &mut self.surplus[..d]);
+        self.at.copy_from_slice(x);
+        let mut logarithmic = true;
+        for i in 0..d {
+            let gain = -gradient[i];
+            let exponent = gain / (x[i] * curvatures[i]);
+            let falls = (gain > 0.0) & (exponent > 0.0) & (exponent < f64::INFINITY) & (free[i] != 0.0);
+            logarithmic &= !falls | ((exponent - 1.0).abs() <= ROUNDING);
+            gains[i] = if falls { gain } else { 0.0 };
+            exponents[i] = exponent;
+            prices[i] = priced[i] - gradient[i];
+            surplus[i] = gains[i] - prices[i];
+        }
+        self.logarithmic = logarithmic;
+    }
+
     /// Factorises how the actions change each other's gain, if they do.
     fn couple(&mut self, evaluations: &Evaluations, rank_tolerance: f64) {
         let d = evaluations.d;
@@ -194,12 +227,10 @@ impl Model {
         let d = x.len();
         let (lower, upper) = (problem.lower(), problem.upper());
         self.slope.copy_from_slice(&self.price);
-        for (row, dual) in jacobian.chunks_exact(d).zip(dual) {
-            if *dual > 0.0 {
-                for i in 0..d {
-                    self.slope[i] += dual * row[i];
-                }
-            }
+        add_rows(&mut self.slope, jacobian, dual);
+        if self.logarithmic && !self.coupled {
+            let model = (&self.at[..], &self.gain[..]);
+            return place_logarithms(x, &mut self.slope, model, (lower, upper));
         }
         for i in 0..d {
             let falls = self.gain[i] > 0.0 && self.slope[i] > 0.0;
@@ -251,14 +282,14 @@ impl Model {
         dual: &[f64],
         x: &[f64],
     ) -> bool {
-        let d = x.len();
+        for ((way, x), at) in self.rise.iter_mut().zip(x).zip(&self.at) {
+            *way = x - at;
+        }
+        multiply(jacobian, &self.rise, &mut self.excess);
         let mut far = false;
         self.active.clear();
-        for (row, jacobian) in jacobian.chunks_exact(d).enumerate() {
-            let mut excess = usage[row] - available[row];
-            for i in 0..d {
-                excess += jacobian[i] * (x[i] - self.at[i]);
-            }
+        for row in 0..usage.len() {
+            let excess = (usage[row] - available[row]) + self.excess[row];
             if live[row] && (excess > 0.0 || dual[row] > 0.0) {
                 self.active.push(row);
                 far |= excess.abs() > tolerance * available[row].abs();
@@ -271,13 +302,16 @@ impl Model {
     /// The point that the model was made at, and how its actions fall in their prices there.
     fn return_to_start(&mut self, x: &mut [f64]) {
         x.copy_from_slice(&self.at);
-        for i in 0..x.len() {
-            let falls = self.gain[i] > 0.0;
-            self.slope[i] = match (falls, self.coupled) {
-                (true, true) => self.at[i],
-                (true, false) => self.at[i] * self.exponent[i] / self.gain[i],
-                (false, _) => 0.0,
+        let d = x.len();
+        let (at, gain, exponent) = (&self.at[..d], &self.gain[..d], &self.exponent[..d]);
+        let slope = &mut self.slope[..d];
+        for i in 0..d {
+            let fall = if self.coupled {
+                at[i]
+            } else {
+                at[i] * exponent[i] / gain[i]
             };
+            slope[i] = if gain[i] > 0.0 { fall } else { 0.0 };
         }
     }
 
@@ -289,8 +323,9 @@ impl Model {
         // How the actions fall in each dual: `Σ_j D_ij J_mj`, with `D` diagonal or, if coupled, `w A⁻¹ w`.
         for (a, &row) in self.active.iter().enumerate() {
             let falls = &mut self.falls[a * d..][..d];
-            for i in 0..d {
-                falls[i] = jacobian[row * d + i] * self.slope[i];
+            let row = &jacobian[row * d..][..d];
+            for ((falls, j), slope) in falls.iter_mut().zip(row).zip(&self.slope) {
+                *falls = j * slope;
             }
             if self.coupled {
                 self.coupling.solve(falls);
@@ -300,19 +335,15 @@ impl Model {
             }
         }
         let matrix = self.schur.matrix(count);
-        for (a, &row) in self.active.iter().enumerate() {
-            let falls = &self.falls[a * d..][..d];
-            for (b, &other) in self.active.iter().enumerate().take(a + 1) {
-                let sum = dot(falls, &jacobian[other * d..][..d]);
-                matrix[a * count + b] = sum;
-                matrix[b * count + a] = sum;
+        let (active, falls) = (&self.active, &self.falls[..count * d]);
+        let of_active = |a: usize| &jacobian[active[a] * d..][..d];
+        fill_gram(matrix, count, |a| &falls[a * d..][..d], of_active);
+        if first {
+            multiply(falls, &self.surplus, &mut self.right[..count]);
+        } else {
+            for (right, &row) in self.right.iter_mut().zip(active) {
+                *right = self.excess[row];
             }
-            self.right[a] = if first {
-                let excess = |i: usize| falls[i] * (self.gain[i] - self.price[i]);
-                (0..d).map(excess).sum()
-            } else {
-                self.excess[row]
-            };
         }
         if self
             .schur

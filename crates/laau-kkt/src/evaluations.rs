@@ -2,6 +2,8 @@
 
 use laau_core::{Dimensions, Query, SmoothProblem, Structure};
 
+use crate::rows::add_rows;
+
 /// Values and derivatives at the action that was evaluated last.
 #[derive(Debug, Clone)]
 pub(crate) struct Evaluations {
@@ -18,6 +20,8 @@ pub(crate) struct Evaluations {
     pub(crate) priced: Vec<f64>,
     /// The Hessian of the Lagrangian: its diagonal (`d`) or all of it (`d × d`).
     pub(crate) hessian: Vec<f64>,
+    /// Its diagonal, if `hessian` has more.
+    diagonal: Vec<f64>,
     /// `λ + μ`.
     weights: Vec<f64>,
     /// `∇gᵀ λ`, constant for affine usage.
@@ -41,6 +45,7 @@ impl Evaluations {
             jacobian: vec![0.0; m * d],
             priced: vec![0.0; d],
             hessian: vec![0.0; if structure.diagonal_hessian { d } else { d * d }],
+            diagonal: vec![0.0; if structure.diagonal_hessian { 0 } else { d }],
             weights: vec![0.0; m],
             price_gradient: vec![0.0; d],
         }
@@ -91,17 +96,25 @@ impl Evaluations {
             problem.lagrangian_hessian_diagonal(x, query.context, &self.weights, &mut self.hessian);
         } else {
             problem.lagrangian_hessian(x, query.context, &self.weights, &mut self.hessian);
+            for (out, h) in self
+                .diagonal
+                .iter_mut()
+                .zip(self.hessian.iter().step_by(self.d + 1))
+            {
+                *out = *h;
+            }
         }
     }
 
-    /// The diagonal entry of the Hessian.
+    /// The diagonal of the Hessian that was evaluated last.
     #[inline]
-    pub(crate) fn curvature(&self, i: usize) -> f64 {
-        if self.structure.diagonal_hessian {
-            self.hessian[i]
+    pub(crate) fn curvatures(&self) -> &[f64] {
+        let diagonal = if self.structure.diagonal_hessian {
+            &self.hessian
         } else {
-            self.hessian[i * self.d + i]
-        }
+            &self.diagonal
+        };
+        &diagonal[..self.d]
     }
 
     /// The sizes of the terms of the stationarity condition `i`, added up, without the duals of the box.
@@ -117,10 +130,6 @@ impl Evaluations {
     fn evaluate_jacobian(&mut self, problem: &dyn SmoothProblem, query: Query<'_>, x: &[f64]) {
         problem.usage_jacobian(x, query.context, &mut self.jacobian);
         self.price_gradient.fill(0.0);
-        for (row, price) in self.jacobian.chunks_exact(self.d).zip(query.multiplier) {
-            for (out, j) in self.price_gradient.iter_mut().zip(row) {
-                *out += price * j;
-            }
-        }
+        add_rows(&mut self.price_gradient, &self.jacobian, query.multiplier);
     }
 }

@@ -38,7 +38,8 @@ use crate::workspace::Workspace;
 /// `0`) they have no multipliers.
 ///
 /// After construction nothing is allocated, as long as the problem's own methods do not; from 65 actions on, what is quadratic in them
-/// is allocated when it is first needed: for gradients in contexts, and with a diagonal Hessian for singular systems.
+/// is allocated when it is first needed: for gradients in contexts, unless the problem sums them itself
+/// ([`SmoothProblem::context_pullback`]), and with a diagonal Hessian for singular systems.
 ///
 /// ```
 /// use std::sync::Arc;

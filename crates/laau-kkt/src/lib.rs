@@ -13,9 +13,11 @@ mod interior_point;
 mod kkt;
 mod lengths;
 mod options;
+mod passes;
 mod pin;
 mod polish;
 mod refine;
+mod rows;
 mod settle;
 mod workspace;
 

@@ -5,12 +5,19 @@
 //! the set is corrected: a constraint that is violated joins, one whose dual is negative leaves. This is a semi-smooth
 //! Newton method for the KKT conditions; where it does not settle, the interior point goes on and a better guess follows.
 
+#![expect(
+    clippy::needless_bitwise_bool,
+    reason = "loops without branches become vectors"
+)]
+
 use laau_core::{Query, SmoothProblem};
 
 use crate::active_set::{ActiveSet, Bound, Failure, System};
 use crate::barrier::{Barrier, beyond_rounding};
 use crate::evaluations::Evaluations;
 use crate::options::Options;
+use crate::passes::{least_size, ridge, take_step};
+use crate::rows::add_rows_and_sizes;
 
 /// A point on its active set, and memory for the steps.
 #[derive(Debug, Clone)]
@@ -26,6 +33,10 @@ pub(crate) struct Polish {
     ridge: Vec<f64>,
     dx: Vec<f64>,
     d_dual: Vec<f64>,
+    /// The relative changes of the actions in a step; elsewhere scratch.
+    change: Vec<f64>,
+    /// `λ + μ`.
+    weights: Vec<f64>,
 }
 
 impl Polish {
@@ -40,6 +51,8 @@ impl Polish {
             ridge: vec![0.0; d],
             dx: vec![0.0; d],
             d_dual: vec![0.0; m],
+            change: vec![0.0; d],
+            weights: vec![0.0; m],
         }
     }
 
@@ -64,6 +77,7 @@ impl Polish {
     ) -> bool {
         let bounds = (problem.lower(), problem.upper());
         self.guess(evaluations, query, barrier, bounds, options);
+        evaluations.evaluate_usage(problem, query, &self.x);
         let steps = options.max_newton_steps;
         self.newton_steps(problem, evaluations, system, query, (barrier, options, steps))
     }
@@ -89,7 +103,7 @@ impl Polish {
         self.join_violated(evaluations, query, barrier, options);
     }
 
-    /// Newton steps from a point and its active set, until they settle.
+    /// Newton steps from a point and its active set, until they settle; the evaluations hold the usage of the point.
     pub(crate) fn newton_steps(
         &mut self,
         problem: &dyn SmoothProblem,
@@ -101,7 +115,6 @@ impl Polish {
         let (lower, upper) = (problem.lower(), problem.upper());
         self.steps = 0;
         evaluations.evaluate(problem, query, &self.x);
-        evaluations.evaluate_usage(problem, query, &self.x);
         self.update_stationarity(evaluations, query);
         while self.steps < most {
             self.steps += 1;
@@ -128,7 +141,7 @@ impl Polish {
             changed |= self.join_violated(evaluations, query, barrier, options);
             if !changed
                 && (step <= options.last_newton_step
-                    || self.residual(evaluations, query) <= options.newton_rounding)
+                    || self.is_within(evaluations, query, options.newton_rounding))
             {
                 self.clean(evaluations, query, options);
                 return true;
@@ -149,11 +162,12 @@ impl Polish {
         let d = evaluations.d;
         let mut any_held = false;
         let centre = options.centre_share;
+        let curvatures = evaluations.curvatures();
         for i in 0..d {
             let (u, v, z, y) = (barrier.u[i], barrier.v[i], barrier.z[i], barrier.y[i]);
             // What a slack is worth in units of its dual: how much the gradient changes over it.
             let scale = evaluations.gradient_scale(i, query.multiplier, &barrier.dual);
-            let worth = evaluations.curvature(i) + scale / barrier.reach[i];
+            let worth = curvatures[i] + scale / barrier.reach[i];
             let (low, high) = (z > worth * u, y > worth * v);
             // The barrier alone holds an action far from a bound whose dual dwarfs the action's own gradient.
             let dwarfs = |dual: f64, slack: f64| {
@@ -229,16 +243,8 @@ impl Polish {
     }
 
     fn update_ridge(&mut self, evaluations: &Evaluations, lower: &[f64], options: &Options) {
-        for i in 0..evaluations.d {
-            let size = self.x[i].abs() + (self.x[i] - lower[i]);
-            let scale = self.scale[i] / size;
-            let ridge = options.ridge * scale.max(evaluations.curvature(i));
-            self.ridge[i] = if ridge.is_finite() && ridge > 0.0 {
-                ridge
-            } else {
-                1.0
-            };
-        }
+        let terms = (&self.scale[..], evaluations.curvatures());
+        ridge(&mut self.ridge, &self.x, lower, terms, options.ridge);
     }
 
     /// Fits the duals to a fixed point, for instance one that the pull-in has moved: where an action uses little of a
@@ -301,8 +307,8 @@ impl Polish {
         (lower, upper): (&[f64], &[f64]),
         (noise, options): (&[f64], &Options),
     ) -> f64 {
-        for i in 0..evaluations.d {
-            self.dx[i] = -self.stationarity[i];
+        for (dx, r) in self.dx.iter_mut().zip(&self.stationarity) {
+            *dx = -r;
         }
         for m in 0..evaluations.m {
             self.d_dual[m] = query.available[m] - evaluations.usage[m];
@@ -311,28 +317,14 @@ impl Polish {
             }
         }
         system.solve(evaluations, &self.set, &mut self.dx, &mut self.d_dual);
-        let mut step = 0.0_f64;
         // Not for ever: a budget may hold an action that near to its bound.
         let onto = if self.steps > options.exact_newton_steps {
             0.0
         } else {
             options.onto_bound
         };
-        for i in 0..evaluations.d {
-            if self.set.bounds[i] == Bound::Free {
-                let (below, above) = (self.x[i] - lower[i], upper[i] - self.x[i]);
-                let size = self.x[i].abs() + below.abs();
-                self.x[i] += self.dx[i];
-                if self.x[i] - lower[i] < onto * below {
-                    self.x[i] = lower[i];
-                } else if upper[i] - self.x[i] < onto * above {
-                    self.x[i] = upper[i];
-                }
-                let change = self.dx[i].abs() / size;
-                // A NaN must not be lost in a maximum.
-                step = if change <= step { step } else { change };
-            }
-        }
+        let (x, change) = (&mut self.x, &mut self.change);
+        let step = take_step(x, change, &self.dx, &self.set.bounds, (lower, upper), onto);
         for &m in &self.set.budgets {
             self.dual[m] += self.d_dual[m];
         }
@@ -340,29 +332,38 @@ impl Polish {
     }
 
     fn hit_bounds(&mut self, lower: &[f64], upper: &[f64]) -> bool {
+        let d = self.x.len();
+        let (x, bounds) = (&self.x[..d], &self.set.bounds[..d]);
+        let (below, above) = (&lower[..d], &upper[..d]);
         let mut changed = false;
-        for i in 0..self.x.len() {
+        for i in 0..d {
+            changed |= (bounds[i] == Bound::Free) & ((x[i] <= below[i]) | (x[i] >= above[i]));
+        }
+        if !changed {
+            return false;
+        }
+        for i in 0..d {
             if self.set.bounds[i] == Bound::Free {
                 if self.x[i] <= lower[i] {
                     self.x[i] = lower[i];
                     self.set.bounds[i] = Bound::Lower;
-                    changed = true;
                 } else if self.x[i] >= upper[i] {
                     self.x[i] = upper[i];
                     self.set.bounds[i] = Bound::Upper;
-                    changed = true;
                 }
             }
         }
-        changed
+        true
     }
 
     fn drop_negative(&mut self, evaluations: &Evaluations, options: &Options) -> bool {
         let before = self.set.budgets.len();
         let (x, scale, bounds, dual) = (&self.x, &self.scale, &self.set.bounds, &mut self.dual);
+        let sizes = &mut self.change;
         self.set.budgets.retain(|&m| {
-            let least = options.active_tolerance * dual_scale(evaluations, (x, scale, bounds), m);
-            let keep = dual[m] >= 0.0 || -dual[m] <= least;
+            let mut least =
+                || options.active_tolerance * dual_scale(evaluations, (x, scale, bounds), sizes, m);
+            let keep = dual[m] >= 0.0 || -dual[m] <= least();
             if !keep {
                 dual[m] = 0.0;
             }
@@ -372,8 +373,19 @@ impl Polish {
     }
 
     fn release_bounds(&mut self, barrier: &Barrier, options: &Options) -> bool {
+        let d = self.x.len();
+        let (bounds, r) = (&self.set.bounds[..d], &self.stationarity[..d]);
+        let (scale, free) = (&self.scale[..d], &barrier.free[..d]);
         let mut changed = false;
-        for i in 0..self.x.len() {
+        for i in 0..d {
+            let least = -options.active_tolerance * scale[i];
+            let (low, high) = (bounds[i] == Bound::Lower, bounds[i] == Bound::Upper);
+            changed |= (free[i] != 0.0) & ((low & (r[i] < least)) | (high & (-r[i] < least)));
+        }
+        if !changed {
+            return false;
+        }
+        for i in 0..d {
             let dual = match self.set.bounds[i] {
                 Bound::Free => continue,
                 Bound::Lower => self.stationarity[i],
@@ -381,10 +393,9 @@ impl Polish {
             };
             if dual < -options.active_tolerance * self.scale[i] && barrier.free[i] != 0.0 {
                 self.set.bounds[i] = Bound::Free;
-                changed = true;
             }
         }
-        changed
+        true
     }
 
     fn join_violated(
@@ -412,66 +423,58 @@ impl Polish {
         let d = evaluations.d;
         let (stationarity, scale) = (&mut self.stationarity[..d], &mut self.scale[..d]);
         let gradient = &evaluations.gradient[..d];
-        stationarity.copy_from_slice(gradient);
         for i in 0..d {
-            scale[i] = gradient[i].abs();
+            (stationarity[i], scale[i]) = (gradient[i], gradient[i].abs());
         }
-        for m in 0..evaluations.m {
-            let weight = query.multiplier[m] + self.dual[m];
-            let jacobian = &evaluations.jacobian[m * d..][..d];
-            for i in 0..d {
-                let term = weight * jacobian[i];
-                stationarity[i] += term;
-                scale[i] += term.abs();
-            }
+        for ((weight, price), dual) in self.weights.iter_mut().zip(query.multiplier).zip(&self.dual) {
+            *weight = price + dual;
         }
+        add_rows_and_sizes(stationarity, scale, &evaluations.jacobian, &self.weights);
     }
 
-    /// The largest relative residual on the active set.
-    fn residual(&self, evaluations: &Evaluations, query: Query<'_>) -> f64 {
-        let mut largest = 0.0_f64;
-        for i in 0..evaluations.d {
-            if self.set.bounds[i] == Bound::Free {
-                largest = largest.max(self.stationarity[i].abs() / self.scale[i].max(f64::MIN_POSITIVE));
-            }
-        }
-        for &m in &self.set.budgets {
+    /// Whether no relative residual on the active set is above a limit. Far from the solution the first few tell.
+    fn is_within(&self, evaluations: &Evaluations, query: Query<'_>, limit: f64) -> bool {
+        let above = |residual: f64, scale: f64| residual.abs() / scale.max(f64::MIN_POSITIVE) > limit;
+        let of_budget = |&m: &usize| {
             let (used, remaining) = (evaluations.usage[m], query.available[m]);
-            let scale = (used.abs() + remaining.abs()).max(f64::MIN_POSITIVE);
-            largest = largest.max((used - remaining).abs() / scale);
-        }
-        largest
+            above(used - remaining, used.abs() + remaining.abs())
+        };
+        let of_action =
+            |i: usize| self.set.bounds[i] == Bound::Free && above(self.stationarity[i], self.scale[i]);
+        !self.set.budgets.iter().any(of_budget) && !(0..evaluations.d).any(of_action)
     }
 
     /// Whether every constraint is clearly active or clearly not, and every action off its bounds is held by a curvature. What to
     /// answer elsewhere (at a kink, or where nothing is worth anything) is the interior point's to say.
     pub(crate) fn is_regular(
-        &self,
+        &mut self,
         evaluations: &Evaluations,
         query: Query<'_>,
         (problem, barrier): (&dyn SmoothProblem, &Barrier),
         options: &Options,
     ) -> bool {
         let near = options.near_tolerance;
-        let (lower, upper) = (problem.lower(), problem.upper());
-        let of_its_own = |i: usize| {
-            let (x, scale) = (self.x[i], self.scale[i]);
-            let reach = near * barrier.reach[i];
-            match self.set.bounds[i] {
-                Bound::Free => {
-                    evaluations.curvature(i) > f64::MIN_POSITIVE
-                        && x - lower[i] > reach.min(near * x.abs())
-                        && upper[i] - x > reach
-                }
-                Bound::Lower => self.stationarity[i] > near * scale,
-                Bound::Upper => -self.stationarity[i] > near * scale,
-            }
-        };
-        let held = (0..evaluations.d).all(|i| barrier.free[i] == 0.0 || of_its_own(i));
+        let d = evaluations.d;
+        let (lower, upper) = (&problem.lower()[..d], &problem.upper()[..d]);
+        let (x, r, scale) = (&self.x[..d], &self.stationarity[..d], &self.scale[..d]);
+        let (bounds, curvatures) = (&self.set.bounds[..d], &evaluations.curvatures()[..d]);
+        let (free, reach) = (&barrier.free[..d], &barrier.reach[..d]);
+        let mut held = true;
+        for i in 0..d {
+            let (reach, pushed) = (near * reach[i], near * scale[i]);
+            let inside = (curvatures[i] > f64::MIN_POSITIVE)
+                & (x[i] - lower[i] > reach.min(near * x[i].abs()))
+                & (upper[i] - x[i] > reach);
+            let of_its_own = ((bounds[i] == Bound::Free) & inside)
+                | ((bounds[i] == Bound::Lower) & (r[i] > pushed))
+                | ((bounds[i] == Bound::Upper) & (-r[i] > pushed));
+            held &= (free[i] == 0.0) | of_its_own;
+        }
+        let sizes = &mut self.change;
         held && (0..evaluations.m).all(|m| {
             let (used, available) = (evaluations.usage[m], query.available[m]);
             if self.set.budgets.contains(&m) {
-                let scale = dual_scale(evaluations, (&self.x, &self.scale, &self.set.bounds), m);
+                let scale = dual_scale(evaluations, (&self.x, &self.scale, &self.set.bounds), sizes, m);
                 self.dual[m] > near * scale
             } else {
                 !barrier.live[m] || available - used > near * (used.abs() + available.abs())
@@ -483,8 +486,10 @@ impl Polish {
     fn clean(&mut self, evaluations: &Evaluations, query: Query<'_>, options: &Options) {
         let before = self.set.budgets.len();
         let (x, scale, bounds, dual) = (&self.x, &self.scale, &self.set.bounds, &mut self.dual);
+        let sizes = &mut self.change;
         self.set.budgets.retain(|&m| {
-            let keep = dual[m] > options.active_tolerance * dual_scale(evaluations, (x, scale, bounds), m);
+            let keep =
+                dual[m] > options.active_tolerance * dual_scale(evaluations, (x, scale, bounds), sizes, m);
             if !keep {
                 dual[m] = 0.0;
             }
@@ -499,20 +504,19 @@ impl Polish {
 /// The size of a dual that would matter to an action off its bounds: the least over them of gradient over usage. Other
 /// actions may be worth many orders of magnitude more and do not count, unless none is off its bounds. A gradient that
 /// vanishes is as large as the curvature times the action: so large are the terms that cancel in it.
-fn dual_scale(evaluations: &Evaluations, (x, scale, bounds): (&[f64], &[f64], &[Bound]), m: usize) -> f64 {
+fn dual_scale(
+    evaluations: &Evaluations,
+    (x, scale, bounds): (&[f64], &[f64], &[Bound]),
+    sizes: &mut [f64],
+    m: usize,
+) -> f64 {
     let jacobian = &evaluations.jacobian[m * evaluations.d..][..evaluations.d];
-    let least = |of: fn(Bound) -> bool| {
-        let uses = (0..evaluations.d).filter(|&i| jacobian[i] != 0.0 && of(bounds[i]));
-        uses.fold(f64::INFINITY, |least, i| {
-            let terms = scale[i] + evaluations.curvature(i).abs() * x[i].abs();
-            least.min(terms / jacobian[i].abs())
-        })
-    };
-    let free = least(|bound| bound == Bound::Free);
+    let point = (x, scale, evaluations.curvatures());
+    let free = least_size(sizes, jacobian, bounds, point, false);
     let any = if free < f64::INFINITY {
         free
     } else {
-        least(|_| true)
+        least_size(sizes, jacobian, bounds, point, true)
     };
     if any < f64::INFINITY { any } else { 0.0 }
 }

@@ -4,6 +4,7 @@ use laau_core::{Query, SmoothProblem, SolutionMut};
 
 use crate::active_set::Bound;
 use crate::feasible::pull_in;
+use crate::passes::{Point, box_duals, sum};
 use crate::workspace::Workspace;
 
 /// A point that may be the solution.
@@ -190,52 +191,26 @@ impl Workspace {
         solution: &mut SolutionMut<'_>,
     ) -> f64 {
         let (lower, upper) = (problem.lower(), problem.upper());
-        let (polish, gains, relative) = (&self.polish, &mut self.scratch, &mut self.p);
+        let (polish, judged) = (&self.polish, &mut self.judged);
+        let point = Point {
+            x: &polish.x,
+            stationarity: &polish.stationarity,
+            scale: &polish.scale,
+            curvature: self.evaluations.curvatures(),
+        };
+        solution.action.copy_from_slice(&polish.x);
+        box_duals(
+            solution.lower_duals,
+            solution.upper_duals,
+            point,
+            &polish.set.bounds,
+            (lower, upper),
+            self.options.active_tolerance,
+        );
+        judged.judge(point, (&self.barrier.free, &self.barrier.most), (lower, upper));
         // What the solution could still gain, action by action, and the size of the terms of the priced cost.
-        let (mut gain, mut reachable, mut worth) = (0.0, 0.0, 0.0);
-        gains.fill(0.0);
-        for i in 0..self.evaluations.d {
-            let (x, r, scale) = (polish.x[i], polish.stationarity[i], polish.scale[i]);
-            let size = x.abs() + (x - lower[i]);
-            let zero =
-                self.options.active_tolerance * (scale + self.evaluations.curvature(i).abs() * x.abs());
-            solution.action[i] = x;
-            solution.lower_duals[i] = 0.0;
-            solution.upper_duals[i] = 0.0;
-            worth += scale * size;
-            match polish.set.bounds[i] {
-                Bound::Lower if r > zero => solution.lower_duals[i] = r,
-                Bound::Upper if -r > zero => solution.upper_duals[i] = -r,
-                Bound::Lower if -r > zero && upper[i] <= lower[i] => solution.upper_duals[i] = -r,
-                _ => {}
-            }
-            if r == 0.0 || self.barrier.free[i] == 0.0 {
-                continue;
-            }
-            let room = if r > 0.0 { x - lower[i] } else { upper[i] - x };
-            if room == 0.0 {
-                continue;
-            }
-            let (distance, force) = (r.abs() * room, r * r);
-            let curvature = self.evaluations.curvature(i).abs();
-            gains[i] = if force < distance * curvature {
-                force / curvature
-            } else {
-                distance
-            };
-            gain += gains[i];
-            // By convexity no payable action is farther up than where one alone uses up a budget.
-            let way = if r < 0.0 {
-                room.min((lower[i] + self.barrier.most[i] - x).max(0.0))
-            } else {
-                room
-            };
-            reachable += gains[i].min(r.abs() * way);
-            relative[i] = r.abs() / (scale + curvature * size);
-            if distance < relative[i] * scale * size {
-                relative[i] = distance / (scale * size);
-            }
-        }
+        let (mut gain, mut reachable) = (sum(&judged.gains), sum(&judged.reachable));
+        let worth = sum(&judged.worth);
         for m in 0..self.evaluations.m {
             let (dual, remaining, used) = (polish.dual[m], query.available[m], self.evaluations.usage[m]);
             solution.duals[m] = dual;
@@ -248,11 +223,11 @@ impl Workspace {
         }
         self.gap = if reachable > 0.0 { reachable / worth } else { 0.0 };
         let mut residual = if gain > 0.0 { gain / worth } else { 0.0 };
-        for i in 0..self.evaluations.d {
-            // A gradient that vanishes with the action stays as large as its terms down to the last digit. A NaN counts.
-            let negligible = gains[i] <= self.options.negligible_gain * worth || relative[i] <= residual;
-            if !negligible {
-                residual = relative[i];
+        // A gradient that vanishes with the action stays as large as its terms down to the last digit. A NaN counts.
+        let negligible = self.options.negligible_gain * worth;
+        for (gain, relative) in judged.gains.iter().zip(&judged.relative) {
+            if !(*gain <= negligible || *relative <= residual) {
+                residual = *relative;
             }
         }
         if residual.is_finite() {

@@ -11,6 +11,7 @@ use crate::direct::Model;
 use crate::error::Error;
 use crate::evaluations::Evaluations;
 use crate::options::Options;
+use crate::passes::Judged;
 use crate::polish::Polish;
 use crate::settle::CANDIDATES;
 
@@ -28,6 +29,7 @@ pub(crate) struct Workspace {
     best: Polish,
     /// What the point that was last finished could still gain within reach, relative to the terms of the priced cost.
     pub(crate) gap: f64,
+    pub(crate) judged: Judged,
     pub(crate) system: System,
     pub(crate) slack: Vec<f64>,
     /// Used-up budgets whose usage falls in some action.
@@ -58,6 +60,7 @@ impl Workspace {
             model: Model::new(d, m, diagonal),
             best: Polish::new(d, m),
             gap: 0.0,
+            judged: Judged::new(d),
             system: System::new(d, m, diagonal),
             slack: vec![0.0; m],
             falling: vec![false; m],

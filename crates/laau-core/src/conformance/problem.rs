@@ -35,6 +35,7 @@ pub fn problem(problem: &dyn SmoothProblem, mut draw_context: impl FnMut(&mut Ch
         batches_equal_single_calls(problem, &x, &y, &c);
         action_derivatives_are_right(problem, &x, &c, &weights);
         context_derivatives_are_right(problem, &x, &c, &weights);
+        context_pullback_is_that_of_the_tables(problem, &x, &c, &weights, &mut rng);
         structure_is_true(problem, &x, &y, &c, &weights);
     }
 }
@@ -241,6 +242,41 @@ fn context_derivatives_are_right(problem: &dyn SmoothProblem, x: &[f64], c: &[f6
                 lagrangian[i],
             );
         }
+    }
+}
+
+fn context_pullback_is_that_of_the_tables(
+    problem: &dyn SmoothProblem,
+    x: &[f64],
+    c: &[f64],
+    weights: &[f64],
+    rng: &mut ChaCha8Rng,
+) {
+    let Dimensions {
+        actions: d,
+        budgets: m,
+        context: q,
+    } = problem.dimensions();
+    let mut draw = |count: usize| -> Vec<f64> { (0..count).map(|_| rng.random_range(-1.0..1.0)).collect() };
+    let (by_action, by_usage) = (draw(d), draw(m));
+    let (mut jacobian, mut mixed) = (vec![0.0; m * q], vec![0.0; d * q]);
+    problem.usage_context_jacobian(x, c, &mut jacobian);
+    problem.lagrangian_mixed(x, c, weights, &mut mixed);
+    // What the memory held before must not matter.
+    let (mut scratch, mut pulled) = (vec![f64::NAN; 1], vec![f64::NAN; q]);
+    problem.context_pullback(x, c, weights, (&by_action, &by_usage), &mut scratch, &mut pulled);
+    for k in 0..q {
+        let of_actions = (0..d).map(|i| by_action[i] * mixed[i * q + k]);
+        let terms: Vec<f64> = of_actions
+            .chain((0..m).map(|row| by_usage[row] * jacobian[row * q + k]))
+            .collect();
+        let (sum, size): (f64, f64) = (terms.iter().sum(), terms.iter().map(|term| term.abs()).sum());
+        close(
+            "context_pullback",
+            pulled[k] / (1.0 + size),
+            -sum / (1.0 + size),
+            1e-13,
+        );
     }
 }
 

@@ -88,6 +88,12 @@ impl LlmTokens {
     fn slope(&self) -> f64 {
         self.kappa / self.kappa.ln_1p()
     }
+
+    /// The derivative of a marginal cost in the tokens that its class asks for.
+    fn mixed(&self, x: f64, asked: f64) -> f64 {
+        let (granted, sum) = (self.kappa * x, asked + SOFTENING + self.kappa * x);
+        -self.slope() * (SOFTENING + granted) / (sum * sum)
+    }
 }
 
 impl Problem for LlmTokens {
@@ -204,12 +210,26 @@ impl SmoothProblem for LlmTokens {
         let d = action.len();
         out.fill(0.0);
         for (i, row) in out.chunks_exact_mut(context.len()).enumerate() {
-            let (granted, sum) = (
-                self.kappa * action[i],
-                context[i] + SOFTENING + self.kappa * action[i],
-            );
-            row[i] = -self.slope() * (SOFTENING + granted) / (sum * sum);
+            row[i] = self.mixed(action[i], context[i]);
             row[d + i] = weights[1] * (self.input_price - self.output_price);
+        }
+    }
+
+    fn context_pullback(
+        &self,
+        action: &[f64],
+        context: &[f64],
+        weights: &[f64],
+        (by_action, by_usage): (&[f64], &[f64]),
+        _: &mut Vec<f64>,
+        out: &mut [f64],
+    ) {
+        let d = action.len();
+        let (tokens, inputs) = out.split_at_mut(d);
+        let price = self.input_price - self.output_price;
+        for i in 0..d {
+            tokens[i] = 0.0 - by_action[i] * self.mixed(action[i], context[i]);
+            inputs[i] = 0.0 - by_action[i] * (weights[1] * price) - by_usage[1] * (price * action[i]);
         }
     }
 

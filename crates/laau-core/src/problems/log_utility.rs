@@ -1,4 +1,4 @@
-use super::{expect_context, expect_magnitude, spread_diagonal};
+use super::{expect_context, expect_magnitude, multiply, spread_diagonal};
 use std::collections::BTreeMap;
 
 use super::parameters;
@@ -94,9 +94,7 @@ impl Problem for LogUtility {
     }
 
     fn usage(&self, action: &[f64], _: &[f64], out: &mut [f64]) {
-        for (row, out) in self.matrix.chunks_exact(self.actions).zip(out) {
-            *out = row.iter().zip(action).map(|(a, x)| a * x).sum();
-        }
+        multiply(&self.matrix, action, out);
     }
 
     fn least_usage(&self, out: &mut [f64]) {
@@ -156,6 +154,20 @@ impl SmoothProblem for LogUtility {
         out.fill(0.0);
         for (i, x) in action.iter().enumerate() {
             out[i * self.actions + i] = -1.0 / x;
+        }
+    }
+
+    fn context_pullback(
+        &self,
+        action: &[f64],
+        _: &[f64],
+        _: &[f64],
+        (by_action, _): (&[f64], &[f64]),
+        _: &mut Vec<f64>,
+        out: &mut [f64],
+    ) {
+        for ((out, x), factor) in out.iter_mut().zip(action).zip(by_action) {
+            *out = 0.0 - factor * (-1.0 / x);
         }
     }
 

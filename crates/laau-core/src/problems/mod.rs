@@ -45,6 +45,36 @@ fn expect(problem: &dyn Problem, holds: bool, reason: impl FnOnce() -> String) -
     }
 }
 
+/// `A x` of a row-major matrix. Every sum is in order, which is what its last bit follows from; four of them side by side, because each
+/// waits for itself.
+fn multiply(matrix: &[f64], x: &[f64], out: &mut [f64]) {
+    let mut blocks = matrix.chunks_exact(4 * x.len());
+    let (of_blocks, of_rest) = out.as_chunks_mut::<4>();
+    for (block, out) in (&mut blocks).zip(of_blocks) {
+        *out = row_sums(block, x);
+    }
+    let rest = blocks.remainder();
+    match of_rest {
+        [a, b, c] => [*a, *b, *c] = row_sums(rest, x),
+        [a, b] => [*a, *b] = row_sums(rest, x),
+        [a] => [*a] = row_sums(rest, x),
+        _ => {}
+    }
+}
+
+#[inline]
+fn row_sums<const K: usize>(rows: &[f64], x: &[f64]) -> [f64; K] {
+    let d = x.len();
+    let rows: [&[f64]; K] = std::array::from_fn(|k| &rows[k * d..][..d]);
+    let mut sums = [0.0; K];
+    for i in 0..d {
+        for k in 0..K {
+            sums[k] += rows[k][i] * x[i];
+        }
+    }
+    sums
+}
+
 /// The largest bound, parameter and context entry, and one over the smallest positive bound and parameter.
 ///
 /// Costs, usages and their derivatives multiply up to five of them: within the range they are finite all over the box.

@@ -96,6 +96,11 @@ impl PowerProvisioning {
     fn energy_of(&self, action: &[f64]) -> f64 {
         action.iter().zip(&self.energy).map(|(x, e)| e * x).sum()
     }
+
+    /// The derivative of a marginal cost in the load `c` of its action.
+    fn mixed(x: f64, c: f64) -> f64 {
+        -(x + c) / (x - c).powi(3)
+    }
 }
 
 impl Problem for PowerProvisioning {
@@ -212,10 +217,27 @@ impl SmoothProblem for PowerProvisioning {
         let d = action.len();
         out.fill(0.0);
         for (i, row) in out.chunks_exact_mut(context.len()).enumerate() {
-            let (x, c) = (action[i], context[i]);
-            row[i] = -(x + c) / (x - c).powi(3);
+            row[i] = Self::mixed(action[i], context[i]);
             row[d] = weights[1] * self.energy[i];
         }
+    }
+
+    fn context_pullback(
+        &self,
+        action: &[f64],
+        context: &[f64],
+        weights: &[f64],
+        (by_action, by_usage): (&[f64], &[f64]),
+        _: &mut Vec<f64>,
+        out: &mut [f64],
+    ) {
+        let d = action.len();
+        out[d] = 0.0;
+        for i in 0..d {
+            out[i] = 0.0 - by_action[i] * Self::mixed(action[i], context[i]);
+            out[d] -= by_action[i] * (weights[1] * self.energy[i]);
+        }
+        out[d] -= by_usage[1] * self.energy_of(action);
     }
 
     fn structure(&self) -> Structure {

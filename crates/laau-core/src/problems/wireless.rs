@@ -61,6 +61,16 @@ impl Wireless {
     fn power(&self, rate: f64) -> f64 {
         (rate / self.bandwidth).exp2()
     }
+
+    /// The derivative of a channel's power in its gain `h`.
+    fn power_per_gain(&self, rate: f64, h: f64) -> f64 {
+        -(LN_2 / self.bandwidth * rate).exp_m1() / (h * h)
+    }
+
+    /// The derivative of that in the rate, times the price of power.
+    fn mixed(&self, rate: f64, h: f64, price: f64) -> f64 {
+        -price * LN_2 / self.bandwidth * self.power(rate) / (h * h)
+    }
 }
 
 impl Problem for Wireless {
@@ -161,16 +171,33 @@ impl SmoothProblem for Wireless {
     fn usage_context_jacobian(&self, action: &[f64], context: &[f64], out: &mut [f64]) {
         out.fill(0.0);
         for (i, (x, h)) in action.iter().zip(&context[1..]).enumerate() {
-            out[i + 1] = -(LN_2 / self.bandwidth * x).exp_m1() / (h * h);
+            out[i + 1] = self.power_per_gain(*x, *h);
         }
     }
 
     fn lagrangian_mixed(&self, action: &[f64], context: &[f64], weights: &[f64], out: &mut [f64]) {
         out.fill(0.0);
         for (i, row) in out.chunks_exact_mut(context.len()).enumerate() {
-            let h = context[i + 1];
             row[0] = -1.0 / (1.0 + action[i]);
-            row[i + 1] = -weights[0] * LN_2 / self.bandwidth * self.power(action[i]) / (h * h);
+            row[i + 1] = self.mixed(action[i], context[i + 1], weights[0]);
+        }
+    }
+
+    fn context_pullback(
+        &self,
+        action: &[f64],
+        context: &[f64],
+        weights: &[f64],
+        (by_action, by_usage): (&[f64], &[f64]),
+        _: &mut Vec<f64>,
+        out: &mut [f64],
+    ) {
+        out[0] = 0.0;
+        for i in 0..action.len() {
+            let (x, h, factor) = (action[i], context[i + 1], by_action[i]);
+            out[0] -= factor * (-1.0 / (1.0 + x));
+            out[i + 1] =
+                0.0 - factor * self.mixed(x, h, weights[0]) - by_usage[0] * self.power_per_gain(x, h);
         }
     }
 

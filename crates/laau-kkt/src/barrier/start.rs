@@ -4,6 +4,7 @@ use laau_core::{Query, SmoothProblem};
 
 use super::Barrier;
 use crate::evaluations::Evaluations;
+use crate::passes::shorten;
 
 impl Barrier {
     /// Chooses a strictly interior start; `slack` is `b − g(lower + raise)`, and the evaluations hold `∇g` at the lower corner.
@@ -108,28 +109,23 @@ impl Barrier {
     ) {
         let d = evaluations.d;
         let (lower, upper) = (&problem.lower()[..d], &problem.upper()[..d]);
-        let reach = &mut self.reach[..d];
+        let (reach, most) = (&mut self.reach[..d], &mut self.most[..d]);
         for i in 0..d {
             reach[i] = upper[i] - lower[i];
         }
-        let (most, raised) = (&mut self.most[..d], self.raise.iter().any(|raise| *raise > 0.0));
         most.copy_from_slice(reach);
-        for row in 0..evaluations.m {
-            if self.live[row] {
-                let jacobian = &evaluations.jacobian[row * d..][..d];
-                let mut falls = false;
-                for i in 0..d {
-                    falls |= jacobian[i] < 0.0;
-                    if jacobian[i] * reach[i] > slack[row] {
-                        reach[i] = slack[row] / jacobian[i];
-                    }
-                }
-                if !falls && !raised {
-                    for i in 0..d {
-                        if jacobian[i] * most[i] > slack[row] {
-                            most[i] = slack[row] / jacobian[i];
-                        }
-                    }
+        let rows = || (0..evaluations.m).map(|row| (row, &evaluations.jacobian[row * d..][..d]));
+        let raised = self.raise.iter().any(|raise| *raise > 0.0);
+        let mut any_falls = false;
+        for (row, jacobian) in rows().filter(|(row, _)| self.live[*row]) {
+            any_falls |= shorten(reach, jacobian, slack[row]);
+        }
+        if !raised && !any_falls {
+            most.copy_from_slice(reach);
+        } else if !raised {
+            for (row, jacobian) in rows().filter(|(row, _)| self.live[*row]) {
+                if !jacobian.iter().any(|usage| *usage < 0.0) {
+                    shorten(most, jacobian, slack[row]);
                 }
             }
         }

@@ -140,12 +140,13 @@ fn where_nothing_is_worth_anything_both_layers_take_the_lower_bound() {
 fn a_context_outside_the_domain_is_named_by_its_index() {
     let power = solver(PowerProvisioning::two_loads());
     let wireless = solver(Wireless::three_channels());
-    for (mut layer, index, value) in [
-        (power.clone(), 1, -1.0),
-        (power, 2, 7.0),
-        (wireless.clone(), 3, 1e-12),
-        (wireless, 0, -0.5),
+    for (layer, index, value) in [
+        (&power, 1, -1.0),
+        (&power, 2, 7.0),
+        (&wireless, 3, 1e-12),
+        (&wireless, 0, -0.5),
     ] {
+        let mut layer = layer.clone();
         let dimensions = layer.problem().dimensions();
         let mut context = vec![0.5; dimensions.context];
         context[index] = value;
