@@ -102,7 +102,8 @@ impl<M: Multiplier, S: StepSolver + Clone> Policy for Unrolled<M, S> {
         let dimensions = self.solver.problem().dimensions();
         Box::new(UnrolledAgent {
             pricer: self.multiplier.begin(),
-            solver: self.solver.clone(),
+            layer: &self.solver,
+            solver: None,
             last_step_free: self.last_step_free,
             prices: vec![0.0; dimensions.budgets],
             solution: Solutions::new(dimensions, 1),
@@ -113,14 +114,17 @@ impl<M: Multiplier, S: StepSolver + Clone> Policy for Unrolled<M, S> {
 
 struct UnrolledAgent<'a, S> {
     pricer: Box<dyn Pricer + 'a>,
-    solver: S,
+    layer: &'a S,
+    /// A copy of the layer to solve on, from the first decision on: who is asked for prices alone needs none, and a copy costs as
+    /// much as a step.
+    solver: Option<S>,
     last_step_free: bool,
     prices: Vec<f64>,
     solution: Solutions,
     unconverged: usize,
 }
 
-impl<S: StepSolver> Agent for UnrolledAgent<'_, S> {
+impl<S: StepSolver + Clone> Agent for UnrolledAgent<'_, S> {
     fn decide(&mut self, observation: &Observation<'_>, action: &mut [f64]) -> Result<(), Error> {
         self.set_prices(observation)?;
         let query = Query {
@@ -128,7 +132,8 @@ impl<S: StepSolver> Agent for UnrolledAgent<'_, S> {
             multiplier: &self.prices,
             available: observation.available,
         };
-        self.solver.solve(query, self.solution.row_mut(0))?;
+        let solver = self.solver.get_or_insert_with(|| self.layer.clone());
+        solver.solve(query, self.solution.row_mut(0))?;
         let solution = self.solution.row(0);
         action.copy_from_slice(solution.action);
         self.unconverged += usize::from(!solution.status.is_solved());

@@ -17,7 +17,7 @@ use laau_core::{Query, SmoothProblem, SolutionMut, Status};
 
 use crate::dense::{Dense, Kind};
 use crate::evaluations::Evaluations;
-use crate::passes::place_logarithms;
+use crate::passes::{place_logarithms, used_and_paid};
 use crate::rows::{add_rows, fill_gram, multiply};
 use crate::settle::Candidate;
 use crate::workspace::Workspace;
@@ -36,6 +36,9 @@ pub(crate) struct Model {
     rise: Vec<f64>,
     /// What each action gains above its price where the model was made.
     surplus: Vec<f64>,
+    /// The price of each action with the duals, and what a unit of each active budget costs those who use it.
+    total: Vec<f64>,
+    unit: Vec<f64>,
     /// How the actions fall in each active dual.
     falls: Vec<f64>,
     /// What each budget lacks, and the rows that are active.
@@ -58,6 +61,8 @@ impl Model {
             logarithmic: false,
             rise: vec![0.0; d],
             surplus: vec![0.0; d],
+            total: vec![0.0; d],
+            unit: vec![0.0; m],
             falls: vec![0.0; d * m],
             at: vec![0.0; d],
             gain: vec![0.0; d],
@@ -131,8 +136,8 @@ impl Workspace {
 
     /// Replaces the point and its duals by the solution of the model around it.
     ///
-    /// Near the answer the duals start from nothing; elsewhere from what makes the point the answer, or they would be thrown far by
-    /// actions that only leave their bounds at higher prices.
+    /// Near the answer the duals start from nothing, and so they do where all actions are inside the box without them; elsewhere
+    /// from what makes the point the answer, or they would be thrown far by actions that only leave their bounds at higher prices.
     fn solve_model(&mut self, problem: &dyn SmoothProblem, query: Query<'_>, near: bool) {
         let Self {
             options,
@@ -155,14 +160,23 @@ impl Workspace {
             if !far || step == options.model_steps {
                 break;
             }
-            let first = step == 0 && !near;
+            let first = step == 0 && !near && model.is_capped(problem.upper(), &polish.x);
             if first {
                 model.return_to_start(&mut polish.x);
             }
             if !model.step(jacobian, first, options.rank_tolerance) {
                 break;
             }
-            let next = |k: usize, row: usize, dual: &[f64]| dual[row] + model.right[k];
+            let next = |k: usize, row: usize, dual: &[f64]| {
+                let (step, unit) = (model.right[k], model.unit[row]);
+                let curved = !first && unit > 0.0;
+                dual[row]
+                    + if curved {
+                        unit * (step / unit).min(options.model_growth.ln()).exp_m1()
+                    } else {
+                        step
+                    }
+            };
             let any = (model.active.iter().enumerate()).any(|(k, &row)| next(k, row, &polish.dual) > 0.0);
             for (k, &row) in model.active.iter().enumerate() {
                 let (next, growth) = (next(k, row, &polish.dual), options.model_growth);
@@ -228,6 +242,7 @@ impl Model {
         let (lower, upper) = (problem.lower(), problem.upper());
         self.slope.copy_from_slice(&self.price);
         add_rows(&mut self.slope, jacobian, dual);
+        self.total.copy_from_slice(&self.slope);
         if self.logarithmic && !self.coupled {
             let model = (&self.at[..], &self.gain[..]);
             return place_logarithms(x, &mut self.slope, model, (lower, upper));
@@ -289,14 +304,35 @@ impl Model {
         let mut far = false;
         self.active.clear();
         for row in 0..usage.len() {
-            let excess = (usage[row] - available[row]) + self.excess[row];
+            let mut excess = (usage[row] - available[row]) + self.excess[row];
             if live[row] && (excess > 0.0 || dual[row] > 0.0) {
                 self.active.push(row);
                 far |= excess.abs() > tolerance * available[row].abs();
+                let d = x.len();
+                (excess, self.unit[row]) = self.in_logarithms(&jacobian[row * d..][..d], x, excess);
             }
             self.excess[row] = excess;
         }
         far
+    }
+
+    /// Whether an action would rise on if the box let it: how it falls in its price does not show there.
+    fn is_capped(&self, upper: &[f64], x: &[f64]) -> bool {
+        (0..x.len()).any(|i| x[i] >= upper[i] && self.gain[i] > 0.0)
+    }
+
+    /// An excess for Newton's method on logarithms, and the price per unit of what is used inside the bounds: a step of the dual
+    /// is to be taken in the logarithm of that price. In the model the logarithm of an action is a straight line in those of
+    /// the prices, so that one step meets the limits if every action uses one budget; Newton's method on the usages themselves
+    /// overshoots from below, and creeps from above.
+    fn in_logarithms(&self, jacobian: &[f64], x: &[f64], excess: f64) -> (f64, f64) {
+        let (used, paid) = used_and_paid(jacobian, x, &self.total, &self.slope);
+        let left = used - excess;
+        if used > 0.0 && left > 0.0 {
+            (used * (used / left).ln(), paid / used)
+        } else {
+            (excess, 0.0)
+        }
     }
 
     /// The point that the model was made at, and how its actions fall in their prices there.

@@ -263,6 +263,35 @@ pub(crate) fn least_size(
     wide!('a, length, pass(sizes: &'a mut [f64], usage: &'a [f64], bounds: &'a [Bound], point: (&'a [f64], &'a [f64], &'a [f64]), every: bool) -> f64)
 }
 
+/// What the actions that move (`slope > 0`) and use a budget use of it, and what they pay for all that they use.
+pub(crate) fn used_and_paid(usage: &[f64], x: &[f64], price: &[f64], slope: &[f64]) -> (f64, f64) {
+    #[inline(always)]
+    fn pass(usage: &[f64], x: &[f64], price: &[f64], slope: &[f64]) -> (f64, f64) {
+        const LANES: usize = 4;
+        let d = usage.len();
+        let (x, price, slope) = (&x[..d], &price[..d], &slope[..d]);
+        let (mut used, mut paid) = ([0.0; LANES], [0.0; LANES]);
+        let mut add = |i: usize, lane: usize| {
+            let counts = (slope[i] > 0.0) & (usage[i] > 0.0);
+            let action = if counts { x[i] } else { 0.0 };
+            used[lane] += if counts { usage[i] * action } else { 0.0 };
+            paid[lane] += if counts { price[i] * action } else { 0.0 };
+        };
+        let whole = d - d % LANES;
+        for first in (0..whole).step_by(LANES) {
+            for lane in 0..LANES {
+                add(first + lane, lane);
+            }
+        }
+        for i in whole..d {
+            add(i, 0);
+        }
+        (sum(&used), sum(&paid))
+    }
+    let length = usage.len();
+    wide!('a, length, pass(usage: &'a [f64], x: &'a [f64], price: &'a [f64], slope: &'a [f64]) -> (f64, f64))
+}
+
 /// A sum, as four sums side by side.
 pub(crate) fn sum(values: &[f64]) -> f64 {
     let (fours, rest) = values.as_chunks::<4>();

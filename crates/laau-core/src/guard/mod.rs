@@ -259,6 +259,8 @@ enum Advice {
     Failed,
     /// An action, which may be safe.
     Action,
+    /// An action that is safe.
+    Safe,
     /// An action within the limits, which change it.
     Limited,
 }
@@ -287,7 +289,11 @@ impl Agent for GuardedAgent<'_> {
             cost,
             usage: &self.usage,
         };
-        self.last_acted = !(advice == Advice::Action && set.contains(action, &mut self.scratch));
+        self.last_acted = match advice {
+            Advice::Safe => false,
+            Advice::Action => !set.contains(action, &mut self.scratch),
+            Advice::Limited | Advice::Failed => true,
+        };
         self.certificate.acted += usize::from(self.last_acted);
         if self.last_acted && advice != Advice::Limited {
             for ((share, &lower), &played) in
@@ -330,13 +336,15 @@ impl Agent for GuardedAgent<'_> {
                     );
                     self.certificate.rounded += usize::from(allowance > 0.0);
                     self.certificate.allowance += allowance;
+                    // For its cost and usage alone.
+                    set.contains(action, &mut self.scratch);
                 }
             }
         }
-        let played_cost = self.problem.cost(action, context);
-        self.problem.usage(action, context, &mut self.usage);
+        // What is played is what the set was last asked about, whichever way it was found.
+        let played_cost = self.scratch.cost();
         let (_, balance) = self.play.as_mut().expect("the shadow step has opened it");
-        balance.pay(played_cost, &self.usage);
+        balance.pay(played_cost, self.scratch.usage());
         self.certificate.gain -= played_cost;
         self.certificate.lead = balance.lead();
         self.certificate.margin = self.certificate.margin.min(self.certificate.lead);
@@ -396,12 +404,12 @@ impl GuardedAgent<'_> {
 
     /// Asks for advice, and brings it into the box.
     ///
-    /// A guard that acted at the step before will likely act again. It then asks for the prices alone, and has the layer
-    /// decide within the limits at once; only if these turn out not to matter does the layer decide without them.
+    /// A guard with a layer asks for the prices alone, where there are such: its own layer then decides for both, and a copy of the
+    /// advice's is never made. A guard that acted at the step before will likely act again. It has the layer decide within the
+    /// limits at once; only if it is not clear whether these matter does the layer decide without them.
     fn consult(&mut self, observation: &Observation<'_>, cost: f64, action: &mut [f64]) -> Advice {
         action.copy_from_slice(self.problem.lower());
-        let expects_to_act = self.layer.is_some() && self.last_acted;
-        let priced = if expects_to_act {
+        let priced = if self.layer.is_some() {
             self.advice.price(observation)
         } else {
             None
@@ -409,11 +417,13 @@ impl GuardedAgent<'_> {
         let decided = match priced {
             None => self.advice.decide(observation, action),
             Some(Err(error)) => Err(error),
-            Some(Ok(())) if self.limits_matter(observation, cost) => {
-                action.copy_from_slice(self.solution.row(0).action);
-                return Advice::Limited;
-            }
-            Some(Ok(())) => self.decide_at_prices(observation, action),
+            Some(Ok(())) => match self.try_limits(observation, cost) {
+                Some(advice) => {
+                    action.copy_from_slice(self.solution.row(0).action);
+                    return advice;
+                }
+                None => self.decide_at_prices(observation, action),
+            },
         };
         self.certificate.advice_failures += usize::from(decided.is_err());
         for ((x, &lower), &upper) in action
@@ -430,14 +440,17 @@ impl GuardedAgent<'_> {
         }
     }
 
-    /// Has the layer decide at the advised prices within the limits; whether that is safe, and other than without them.
+    /// Where the guard expects to act, has the layer decide at the advised prices within the limits; what came of it, if that is
+    /// safe and it is clear whether the limits changed it.
     ///
-    /// By duality, the limits cost the layer's objective at most their duals times what they take from the budgets.
-    fn limits_matter(&mut self, observation: &Observation<'_>, cost: f64) -> bool {
+    /// By duality, the limits cost the layer's objective at most their duals times what they take from the budgets. Where that is
+    /// nothing at all, the answer within the limits is the one without them.
+    fn try_limits(&mut self, observation: &Observation<'_>, cost: f64) -> Option<Advice> {
         /// A loss that counts, relative to the objective: above the solvers' rounding.
         const LOSS: f64 = 1e-9;
-        let (Some(layer), Some(prices)) = (&mut self.layer, self.advice.multiplier()) else {
-            return false;
+        let (Some(layer), Some(prices), true) = (&mut self.layer, self.advice.multiplier(), self.last_acted)
+        else {
+            return None;
         };
         let query = Query {
             context: observation.context(),
@@ -450,12 +463,10 @@ impl GuardedAgent<'_> {
             cost,
             usage: &self.usage,
         };
-        let Ok(cap) = layer.solve(query, cost, self.solution.row_mut(0)) else {
-            return false;
-        };
+        let cap = layer.solve(query, cost, self.solution.row_mut(0)).ok()?;
         let solution = self.solution.row(0);
         if !solution.status.is_solved() || !set.contains(solution.action, &mut self.scratch) {
-            return false;
+            return None;
         }
         let taken = observation.available.iter().zip(&self.usage);
         let loss: f64 = (solution.duals.iter().zip(taken))
@@ -464,7 +475,12 @@ impl GuardedAgent<'_> {
         let paid: f64 = (prices.iter().zip(self.scratch.usage()))
             .map(|(price, used)| price * used)
             .sum();
-        matches!(cap, Cap::Binding { .. }) || loss > LOSS * (self.scratch.cost().abs() + paid)
+        match cap {
+            Cap::Binding { .. } => Some(Advice::Limited),
+            _ if loss > LOSS * (self.scratch.cost().abs() + paid) => Some(Advice::Limited),
+            Cap::Free if loss == 0.0 => Some(Advice::Safe),
+            _ => None,
+        }
     }
 
     /// What an agent that prices does with its prices.
