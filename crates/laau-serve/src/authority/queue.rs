@@ -159,7 +159,7 @@ mod tests {
     }
 
     fn late() -> Instant {
-        Instant::now() + Duration::from_secs(60)
+        Instant::now() + Duration::from_mins(1)
     }
 
     #[test]
