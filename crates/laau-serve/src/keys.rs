@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use sha2::{Digest as _, Sha256};
+use laau::registry::digest;
 use subtle::ConstantTimeEq as _;
 use tokio::sync::Mutex;
 
@@ -104,7 +104,7 @@ impl<'a> Token<'a> {
 }
 
 fn hash(secret: &str) -> String {
-    hexadecimal(&Sha256::digest(secret.as_bytes()))
+    digest(secret.as_bytes())
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {

@@ -17,6 +17,10 @@ const WAITING: usize = 8192;
 /// Bytes that are written at once.
 const CHUNK: usize = 1 << 16;
 
+/// How long lines are collected before they are written: a busy service would wake the thread that writes, and ask the system, for
+/// each line.
+const COLLECTED: Duration = Duration::from_millis(5);
+
 /// How long the end of a service waits for whoever reads its log.
 const AT_THE_END: Duration = Duration::from_secs(1);
 
@@ -129,6 +133,9 @@ fn write(waiting: &Receiver<Told>, lost: &AtomicU64, output: &mut impl Write) {
     let mut chunk = Vec::new();
     let mut flushing = Vec::new();
     while let Ok(first) = waiting.recv() {
+        if let Told::Line(_) = first {
+            std::thread::sleep(COLLECTED);
+        }
         let mut next = Some(first);
         while let Some(told) = next {
             match told {

@@ -1,6 +1,8 @@
 //! What is counted and measured, in the text format of Prometheus.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use metrics::{Key, Label, Level, Metadata, Recorder as _, Unit};
@@ -32,6 +34,39 @@ pub struct Metrics {
     batches: metrics::Histogram,
     failed_commits: metrics::Counter,
     queue: metrics::Gauge,
+    /// What is counted by its labels, found without making them anew: by change, and by route.
+    changes: Known<Changes>,
+    routes: Known<Route>,
+}
+
+/// Counters by a label. There are few, and they stay.
+type Known<T> = RwLock<HashMap<String, Arc<T>>>;
+
+/// The counters of a kind of change.
+struct Changes {
+    seconds: metrics::Histogram,
+    first: metrics::Counter,
+    repeated: metrics::Counter,
+}
+
+/// The counters of a route.
+struct Route {
+    seconds: metrics::Histogram,
+    /// The answers 200, which most are.
+    good: metrics::Counter,
+}
+
+/// What is known under a label, made if it is not.
+fn known<T>(all: &Known<T>, label: &str, make: impl FnOnce() -> T) -> Arc<T> {
+    let found = all
+        .read()
+        .unwrap_or_else(PoisonError::into_inner)
+        .get(label)
+        .cloned();
+    found.unwrap_or_else(|| {
+        let mut all = all.write().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(all.entry(label.to_owned()).or_insert_with(|| Arc::new(make())))
+    })
 }
 
 impl Default for Metrics {
@@ -92,6 +127,8 @@ impl Default for Metrics {
             batches: recorder.register_histogram(&key("laau_batch_size"), &METADATA),
             failed_commits: recorder.register_counter(&key("laau_store_failures_total"), &METADATA),
             queue: recorder.register_gauge(&key("laau_queue_length"), &METADATA),
+            changes: Known::default(),
+            routes: Known::default(),
             recorder,
         }
     }
@@ -106,15 +143,24 @@ impl std::fmt::Debug for Metrics {
 impl Metrics {
     /// A change that was carried out, or refused.
     pub(crate) fn changed(&self, change: &'static str, latency: Duration, answer: Option<&Answer>) {
-        let change = Label::from_static_parts("change", change);
-        if let Some(answer) = answer {
-            let repeated = if answer.repeated { "true" } else { "false" };
-            let repeated = Label::from_static_parts("repeated", repeated);
-            self.count("laau_changes_total", vec![change.clone(), repeated]);
+        let known = known(&self.changes, change, || {
+            let change = Label::from_static_parts("change", change);
+            let counter = |repeated| {
+                let repeated = Label::from_static_parts("repeated", repeated);
+                self.counter("laau_changes_total", vec![change.clone(), repeated])
+            };
+            Changes {
+                first: counter("false"),
+                repeated: counter("true"),
+                seconds: self.histogram("laau_change_seconds", change.clone()),
+            }
+        });
+        match answer {
+            Some(Answer { repeated: false, .. }) => known.first.increment(1),
+            Some(Answer { repeated: true, .. }) => known.repeated.increment(1),
+            None => {}
         }
-        let key = Key::from_parts("laau_change_seconds", vec![change]);
-        let seconds = self.recorder.register_histogram(&key, &METADATA);
-        seconds.record(latency.as_secs_f64());
+        known.seconds.record(latency.as_secs_f64());
     }
 
     /// An answer of any kind. Routes, statuses and kinds are few.
@@ -125,18 +171,24 @@ impl Metrics {
         refused: Option<&'static str>,
         latency: Duration,
     ) {
-        let route = Label::new("route", route.to_owned());
-        let status = Label::new("status", status.to_string());
-        self.count("laau_requests_total", vec![route.clone(), status]);
-        if let Some(kind) = refused {
-            self.count(
-                "laau_refusals_total",
-                vec![Label::from_static_parts("kind", kind)],
-            );
+        let counter = |status: u16| {
+            let route = Label::new("route", route.to_owned());
+            let status = Label::new("status", status.to_string());
+            self.counter("laau_requests_total", vec![route, status])
+        };
+        let known = known(&self.routes, route, || Route {
+            seconds: self.histogram("laau_request_seconds", Label::new("route", route.to_owned())),
+            good: counter(200),
+        });
+        match status {
+            200 => known.good.increment(1),
+            other => counter(other).increment(1),
         }
-        let key = Key::from_parts("laau_request_seconds", vec![route]);
-        let seconds = self.recorder.register_histogram(&key, &METADATA);
-        seconds.record(latency.as_secs_f64());
+        if let Some(kind) = refused {
+            let kind = Label::from_static_parts("kind", kind);
+            self.counter("laau_refusals_total", vec![kind]).increment(1);
+        }
+        known.seconds.record(latency.as_secs_f64());
     }
 
     /// A request that waits for the authority, until the guard is dropped.
@@ -154,9 +206,14 @@ impl Metrics {
         }
     }
 
-    fn count(&self, name: &'static str, labels: Vec<Label>) {
-        let key = Key::from_parts(name, labels);
-        self.recorder.register_counter(&key, &METADATA).increment(1);
+    fn counter(&self, name: &'static str, labels: Vec<Label>) -> metrics::Counter {
+        self.recorder
+            .register_counter(&Key::from_parts(name, labels), &METADATA)
+    }
+
+    fn histogram(&self, name: &'static str, label: Label) -> metrics::Histogram {
+        self.recorder
+            .register_histogram(&Key::from_parts(name, vec![label]), &METADATA)
     }
 
     /// Sorts what was measured into the histograms. Without this from time to time, measurements pile up.

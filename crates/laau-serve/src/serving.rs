@@ -196,6 +196,7 @@ impl Serving {
         let metrics = Arc::new(Metrics::default());
         authority.metrics = Some(Arc::clone(&metrics));
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        authority.runtime = Some(runtime.handle().clone());
         let (authority, running) = Authority::start(store, authority)?;
         let server = runtime
             .block_on(Server::bind(listen, authority.clone(), http, tls, metrics))

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::server::PATIENCE;
 use anyhow::{Context as _, ensure};
 use tokio::task::JoinSet;
 
@@ -46,7 +47,8 @@ pub(super) fn drive<W: Worker>(
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
-        runtime.block_on(run(workers, warm_up, measured))
+        let patience = warm_up + measured + PATIENCE;
+        runtime.block_on(async { tokio::time::timeout(patience, run(workers, warm_up, measured)).await })?
     });
     thread.join().ok().context("the driver panicked")?
 }

@@ -4,11 +4,12 @@ mod drive;
 mod ours;
 mod page;
 mod rivals;
+mod wire;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use drive::Measured;
 
 use crate::cluster::Cluster;
@@ -26,8 +27,11 @@ pub(crate) struct LoadArgs {
     #[arg(long, default_value_t = 10)]
     seconds: u64,
     /// The others alone: no service is started, no page is written.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "only")]
     rivals: bool,
+    /// These rows alone, in turns with others while something is tuned; no page is written.
+    #[arg(long, value_enum, value_name = "ROW")]
+    only: Vec<Part>,
     /// Decisions over which memory is watched; 0 for none.
     #[arg(long, default_value_t = 1_000_000)]
     memory: u64,
@@ -37,6 +41,29 @@ pub(crate) struct LoadArgs {
     /// How the binary was built, for the page.
     #[arg(long, default_value = "unknown")]
     profile: String,
+}
+
+/// What can be measured alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    Sync,
+    Embedded,
+    Postgres,
+    /// The bare update.
+    Update,
+    Pgbench,
+    Redis,
+    Memory,
+}
+
+impl LoadArgs {
+    fn wants(&self, part: Part) -> bool {
+        let ours = matches!(part, Part::Embedded | Part::Postgres | Part::Memory);
+        match self.only.as_slice() {
+            [] => !(self.rivals && ours),
+            only => only.contains(&part) || (part == Part::Update && only.contains(&Part::Pgbench)),
+        }
+    }
 }
 
 /// How long a row takes.
@@ -90,36 +117,49 @@ pub(crate) async fn run(arguments: &LoadArgs, laau: &Path) -> anyhow::Result<()>
         ));
         rows.push(Row { who, hot, spread });
     };
-    add(
-        "fdatasync of 128 bytes, one program",
-        (rivals::sync(folder.path(), &times)?, None),
-    );
-    if !arguments.rivals {
+    if arguments.wants(Part::Sync) {
+        add(
+            "fdatasync of 128 bytes, one program",
+            (rivals::sync(folder.path(), &times)?, None),
+        );
+    }
+    if arguments.wants(Part::Embedded) {
         let store = folder.path().join("store.redb").display().to_string();
         let (hot, spread) = ours::rows(laau, &store, folder.path(), &times).await?;
         add(EMBEDDED, (hot, Some(spread)));
     }
-    match Cluster::start()? {
-        None => skipped("serve load: PostgreSQL", "PostgreSQL is not installed")?,
-        Some(cluster) => {
-            if !arguments.rivals {
-                let (hot, spread) = ours::rows(laau, &cluster.url(), folder.path(), &times).await?;
-                add(POSTGRES, (hot, Some(spread)));
-            }
-            let measured = rivals::pgbench(&cluster, &times)?;
-            for (who, (hot, spread)) in [UPDATE, WITH_INSERT, ONE_STATEMENT].into_iter().zip(measured) {
-                add(who, (hot, Some(spread)));
+    if [Part::Postgres, Part::Update, Part::Pgbench]
+        .map(|part| arguments.wants(part))
+        .contains(&true)
+    {
+        match Cluster::start()? {
+            None => skipped("serve load: PostgreSQL", "PostgreSQL is not installed")?,
+            Some(cluster) => {
+                if arguments.wants(Part::Postgres) {
+                    let (hot, spread) = ours::rows(laau, &cluster.url(), folder.path(), &times).await?;
+                    add(POSTGRES, (hot, Some(spread)));
+                }
+                if arguments.wants(Part::Update) {
+                    let scripts = if arguments.wants(Part::Pgbench) { 3 } else { 1 };
+                    let measured = rivals::pgbench(&cluster, &times, scripts)?;
+                    for (who, (hot, spread)) in [UPDATE, WITH_INSERT, ONE_STATEMENT].into_iter().zip(measured)
+                    {
+                        add(who, (hot, Some(spread)));
+                    }
+                }
             }
         }
     }
-    match rivals::redis(folder.path(), &times).await? {
-        None => skipped("serve load: Redis", "redis-server is not installed")?,
-        Some((hot, spread)) => add("Redis: a Lua script, `appendfsync always`", (hot, Some(spread))),
+    if arguments.wants(Part::Redis) {
+        match rivals::redis(folder.path(), &times).await? {
+            None => skipped("serve load: Redis", "redis-server is not installed")?,
+            Some((hot, spread)) => add("Redis: a Lua script, `appendfsync always`", (hot, Some(spread))),
+        }
     }
     let memory = match arguments.memory {
-        _ if arguments.rivals => Vec::new(),
         0 => Vec::new(),
-        decisions => ours::memory(laau, folder.path(), decisions).await?,
+        decisions if arguments.wants(Part::Memory) => ours::memory(laau, folder.path(), decisions).await?,
+        _ => Vec::new(),
     };
     let found = Found {
         rows,
@@ -128,7 +168,11 @@ pub(crate) async fn run(arguments: &LoadArgs, laau: &Path) -> anyhow::Result<()>
     };
     let text = page::tables(&found);
     say(&text);
-    if let Some(path) = arguments.page.as_ref().filter(|_| !arguments.rivals) {
+    if let Some(path) = arguments
+        .page
+        .as_ref()
+        .filter(|_| !arguments.rivals && arguments.only.is_empty())
+    {
         page::write(path, &text)?;
         say(&format!("{}", path.display()));
     }

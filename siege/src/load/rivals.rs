@@ -33,8 +33,12 @@ WITH spent AS (UPDATE budget SET remaining = remaining - 0.5 WHERE id = :id AND 
 INSERT INTO spend (budget, amount) SELECT id, 0.5 FROM spent;
 ";
 
-/// Rows of pgbench: the bare update, then with a log line as two statements and as one; each on the hot row and on all.
-pub(super) fn pgbench(cluster: &Cluster, times: &Times) -> anyhow::Result<[(Measured, Measured); 3]> {
+/// So many rows of pgbench: the bare update, then with a log line as two statements and as one; each on the hot row and on all.
+pub(super) fn pgbench(
+    cluster: &Cluster,
+    times: &Times,
+    scripts: usize,
+) -> anyhow::Result<Vec<(Measured, Measured)>> {
     cluster.sql(&format!(
         "CREATE TABLE budget (id int PRIMARY KEY, remaining double precision NOT NULL);
          CREATE TABLE spend (id bigserial PRIMARY KEY, budget int NOT NULL, amount double precision NOT NULL,
@@ -46,11 +50,10 @@ pub(super) fn pgbench(cluster: &Cluster, times: &Times) -> anyhow::Result<[(Meas
         run(Command::new("chown").arg("postgres").arg(folder.path()))?;
     }
     let one = |rows: u64, script: &str| one_pgbench(cluster, folder.path(), rows, script, times);
-    Ok([
-        (one(1, UPDATE)?, one(ACCOUNTS, UPDATE)?),
-        (one(1, TWO_STATEMENTS)?, one(ACCOUNTS, TWO_STATEMENTS)?),
-        (one(1, ONE_STATEMENT)?, one(ACCOUNTS, ONE_STATEMENT)?),
-    ])
+    let scripts = [UPDATE, TWO_STATEMENTS, ONE_STATEMENT].into_iter().take(scripts);
+    scripts
+        .map(|script| Ok((one(1, script)?, one(ACCOUNTS, script)?)))
+        .collect()
 }
 
 fn one_pgbench(

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use tokio::runtime::Handle;
+
 use super::{Answer, Notice, Reply};
 use crate::account::PeriodView;
 use crate::entry::{Entry, Event, KeyedRequest};
@@ -11,7 +13,7 @@ use crate::error::Error;
 use crate::store::{Batch, StoreError, Write};
 
 /// Answers one request, once it is known whether the batch was written.
-type Waiting = Box<dyn FnOnce(Result<(), &StoreError>)>;
+type Waiting = Box<dyn FnOnce(Result<(), &StoreError>) + Send>;
 
 /// What a batch will write, and what will be told of it.
 pub(super) struct Staged {
@@ -141,10 +143,17 @@ impl Staged {
         }));
     }
 
-    /// Answers everybody.
-    pub(super) fn answer(self, committed: Result<(), &StoreError>) {
-        for reply in self.replies {
-            reply(committed);
+    /// Answers everybody, as a task of a runtime if one is given: whoever waits there is woken without a way between threads for each.
+    pub(super) fn answer(self, committed: Result<(), StoreError>, within: Option<&Handle>) {
+        let replies = self.replies;
+        let all = move || {
+            for reply in replies {
+                reply(committed.as_ref().copied());
+            }
+        };
+        match within {
+            Some(runtime) => drop(runtime.spawn(async move { all() })),
+            None => all(),
         }
     }
 }

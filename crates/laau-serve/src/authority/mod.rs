@@ -5,11 +5,11 @@ mod folder;
 mod live;
 mod load;
 mod options;
+mod queue;
 mod worker;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
 use serde::{Deserialize, Serialize};
@@ -20,6 +20,8 @@ use crate::account::{AccountSpec, AccountView};
 use crate::entry::{ApiKey, DecisionId, Entry};
 use crate::error::Error;
 use crate::store::{Store, StoreError};
+
+use self::queue::{Refused, Sender, queue};
 
 pub use self::options::AuthorityOptions;
 
@@ -143,14 +145,14 @@ pub struct Notice {
 /// The way to the authority's thread: cheap to clone, from any thread.
 #[derive(Clone)]
 pub struct Authority {
-    commands: SyncSender<Command>,
+    commands: Sender<Command>,
     notices: broadcast::Sender<Arc<Notice>>,
 }
 
 /// The thread of an authority. It ends by [`Running::stop`], or when neither this nor any [`Authority`] is left.
 pub struct Running {
     stopping: Arc<AtomicBool>,
-    commands: SyncSender<Command>,
+    commands: Sender<Command>,
     thread: JoinHandle<()>,
 }
 
@@ -162,7 +164,7 @@ impl Running {
     pub fn stop(self) -> Result<(), Error> {
         self.stopping.store(true, Ordering::Release);
         // A full queue wakes it as well.
-        let _ = self.commands.try_send(Command::Wake);
+        let _ = self.commands.send(Command::Wake);
         self.thread.join().map_err(|_| {
             Error::Store(StoreError::Unavailable {
                 reason: "the authority's thread had panicked".to_owned(),
@@ -178,7 +180,7 @@ impl Authority {
     /// [`Error::Store`] when the store does not answer.
     pub fn start(mut store: Box<dyn Store>, options: AuthorityOptions) -> Result<(Self, Running), Error> {
         store.accounts()?;
-        let (commands, waiting) = sync_channel(options.queue);
+        let (commands, waiting) = queue(options.queue);
         let (notices, _) = broadcast::channel(NOTICES);
         let stopping = Arc::new(AtomicBool::new(false));
         let worker = {
@@ -201,12 +203,10 @@ impl Authority {
 
     async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, Error> {
         let (reply, answer) = oneshot::channel();
-        self.commands
-            .try_send(command(reply))
-            .map_err(|error| match error {
-                TrySendError::Full(_) => Error::Overloaded,
-                TrySendError::Disconnected(_) => Error::ShuttingDown,
-            })?;
+        self.commands.send(command(reply)).map_err(|error| match error {
+            Refused::Full => Error::Overloaded,
+            Refused::Closed => Error::ShuttingDown,
+        })?;
         answer.await.map_err(|_| Error::ShuttingDown)?
     }
 

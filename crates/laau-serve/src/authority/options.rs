@@ -14,10 +14,11 @@ use crate::metrics::Metrics;
 /// | `policies` | none | the folder of policy files and models that settings may name |
 /// | `queue` | 8,192 | requests that may wait; more are refused |
 /// | `batch` | 4,096 | requests that share one commit, at most |
-/// | `gather` | 100 µs | how long a commit waits for as many requests as the last one had; a lone client never waits |
+/// | `gather` | 1 ms | how long a commit waits for clients that were just answered, at most: a quarter of what the last commit took, and only if that was 1 ms or more; a lone client never waits |
 /// | `tick` | 250 ms | how often leases are renewed, and periods begun by the clock |
 /// | `most_accounts` | 10,000 | accounts that may be made |
 /// | `largest` | 4,096 | actions times budgets of an account that is made, at most: while one decides, all others wait |
+/// | `runtime` | none | where those who ask wait: answers are handed out there, all of a batch by one task |
 /// | `metrics` | none | where commits are measured |
 /// | `clock` | the system's | when periods begin, and what is written beside decisions |
 #[derive(Debug, Clone)]
@@ -28,7 +29,7 @@ pub struct AuthorityOptions {
     pub queue: usize,
     /// Requests that share one commit, at most.
     pub batch: usize,
-    /// How long a commit waits for as many requests as the last one had.
+    /// How long a commit waits for clients that were just answered, at most.
     pub gather: Duration,
     /// How often leases are renewed and periods begun.
     pub tick: Duration,
@@ -36,6 +37,8 @@ pub struct AuthorityOptions {
     pub most_accounts: usize,
     /// Actions times budgets of an account that is made, at most.
     pub largest: usize,
+    /// Where answers are handed out; by the authority's own thread if nowhere.
+    pub runtime: Option<tokio::runtime::Handle>,
     /// Where commits are measured.
     pub metrics: Option<Arc<Metrics>>,
     /// What time it is.
@@ -48,10 +51,11 @@ impl Default for AuthorityOptions {
             policies: None,
             queue: 8_192,
             batch: 4_096,
-            gather: Duration::from_micros(100),
+            gather: Duration::from_millis(1),
             tick: Duration::from_millis(250),
             most_accounts: 10_000,
             largest: 4_096,
+            runtime: None,
             metrics: None,
             clock: Clock::system(),
         }

@@ -4,7 +4,6 @@ use std::collections::{BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use laau::registry::{ProblemSpec, digest};
@@ -14,6 +13,7 @@ use super::batch::Staged;
 use super::folder::Folder;
 use super::live::{Live, Request};
 use super::load::load;
+use super::queue::Receiver;
 use super::{Answer, AuthorityOptions, Change, Command, Notice};
 use crate::account::{AccountSpec, AccountView};
 use crate::deployment::Deployment;
@@ -22,6 +22,9 @@ use crate::store::{AccountRecord, Claim, Store, StoreError, Wanted, Write};
 
 /// How long an account that cannot be rebuilt is left alone: to try costs the time of a whole replay.
 pub(super) const REST: Duration = Duration::from_secs(30);
+
+/// What a commit takes at least that is worth waiting for others with: twice the way of a request and its answer, about.
+const SLOW: Duration = Duration::from_millis(1);
 
 /// The thread's own: the store, and every account that was used.
 pub(super) struct Worker {
@@ -33,8 +36,10 @@ pub(super) struct Worker {
     unplayable: HashMap<String, (String, Instant)>,
     /// The number of accounts, as far as it is known: other nodes make some, too.
     made: Option<usize>,
-    /// The requests of the last batch: so many are likely to come again.
+    /// The requests of the last batch and those that came meanwhile: so many clients are likely to ask again.
     expected: usize,
+    /// What the last commit took.
+    took: Duration,
     notices: broadcast::Sender<Arc<Notice>>,
 }
 
@@ -52,6 +57,7 @@ impl Worker {
             unplayable: HashMap::new(),
             made: None,
             expected: 0,
+            took: Duration::ZERO,
             notices,
         }
     }
@@ -59,17 +65,14 @@ impl Worker {
     /// Serves until it is told to stop, or nobody is left to ask; what waits then is still answered.
     pub(super) fn run(mut self, commands: &Receiver<Command>, stopping: &AtomicBool) {
         let mut tick = Instant::now() + self.options.tick;
-        loop {
-            let first = commands.recv_timeout(tick.saturating_duration_since(Instant::now()));
-            if let Err(RecvTimeoutError::Disconnected) = first {
-                break;
-            }
-            if let Ok(command) = first {
-                self.serve(command, commands);
+        while !commands.is_over() {
+            self.gather(commands);
+            if commands.wait(1, tick) > 0 {
+                self.serve(commands);
             }
             if stopping.load(Ordering::Acquire) {
-                while let Ok(command) = commands.try_recv() {
-                    self.serve(command, commands);
+                while commands.wait(1, Instant::now()) > 0 {
+                    self.serve(commands);
                 }
                 break;
             }
@@ -83,9 +86,20 @@ impl Worker {
         }
     }
 
-    /// Carries out a command and all that wait behind it, writes what they changed, and answers.
-    fn serve(&mut self, first: Command, commands: &Receiver<Command>) {
-        let together = self.gather(first, commands);
+    /// Clients that were answered together ask again one after the other. Where a commit is slow, by a disk or a network, they share
+    /// one once more if it waits for them a little; where it is fast, the next is sooner done than they are all there.
+    fn gather(&mut self, commands: &Receiver<Command>) {
+        let wanted = std::mem::take(&mut self.expected).min(self.options.batch);
+        if wanted > 1 && self.took >= SLOW {
+            let patience = (self.took / 4).min(self.options.gather);
+            commands.wait(wanted, Instant::now() + patience);
+        }
+    }
+
+    /// Carries out all commands that wait, writes what they changed, and answers.
+    fn serve(&mut self, commands: &Receiver<Command>) {
+        let together = commands.take(self.options.batch.max(1));
+        let answered = together.len();
         let mut staged = self.staged();
         self.look_up(&together, &mut staged);
         let now = self.options.clock.now();
@@ -93,23 +107,7 @@ impl Worker {
             self.apply(command, now, &mut staged);
         }
         self.commit(staged);
-    }
-
-    /// A command and those that wait behind it. Clients that were answered together ask again one after the other: a short wait for
-    /// as many as the last time lets them share a sync once more.
-    fn gather(&mut self, first: Command, commands: &Receiver<Command>) -> Vec<Command> {
-        let most = self.options.batch.max(1);
-        let mut together = vec![first];
-        together.extend(commands.try_iter().take(most - 1));
-        let until = Instant::now() + self.options.gather;
-        while together.len() < self.expected.min(most) {
-            match commands.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok(command) => together.push(command),
-                Err(_) => break,
-            }
-        }
-        self.expected = together.len();
-        together
+        self.expected = answered + commands.waiting();
     }
 
     /// Looks for the keys of all requests at once: a store behind a network is asked once, and not for each, nor for a key that
@@ -181,8 +179,9 @@ impl Worker {
         } else {
             let began = Instant::now();
             let committed = self.store.commit(&staged.batch);
+            self.took = began.elapsed();
             if let Some(metrics) = &self.options.metrics {
-                metrics.committed(began.elapsed(), staged.changes(), committed.is_ok());
+                metrics.committed(self.took, staged.changes(), committed.is_ok());
             }
             committed
         };
@@ -207,7 +206,7 @@ impl Worker {
                 }
             }
         }
-        staged.answer(committed.as_ref().copied());
+        staged.answer(committed, self.options.runtime.as_ref());
     }
 
     fn apply(&mut self, command: Command, now: u64, staged: &mut Staged) {
