@@ -19,6 +19,15 @@ pub struct Size {
     pub wild: f64,
 }
 
+impl Size {
+    /// Of a problem whose episodes are played many times over.
+    pub(crate) const PLAYED: Self = Self {
+        actions: 4,
+        budgets: 3,
+        wild: 0.05,
+    };
+}
+
 /// All kinds of problem.
 const KINDS: [Kind; 11] = [
     Kind::WeightedFairness,

@@ -117,9 +117,10 @@ impl Resolved {
 }
 
 impl LayerCase {
-    /// Draws a query of a problem.
+    /// Draws a problem, and a query of it.
     #[must_use]
-    pub fn draw(recipe: Recipe, rng: &mut ChaCha8Rng, size: Size) -> Self {
+    pub fn draw(rng: &mut ChaCha8Rng, size: Size) -> Self {
+        let recipe = draw::recipe(rng, size);
         let context = draw::context(&recipe, rng, size.wild);
         let multiplier = prices(&recipe, &context, rng, size.wild);
         let levels = (0..recipe.budgets).map(|_| Level::draw(rng, size.wild)).collect();

@@ -7,7 +7,7 @@ mod queries;
 
 pub use episodes::{fairness_episodes, log_utility_episodes, vm_episodes, wireless_episodes};
 pub use models::{minibatch_model, paper_model, play};
-pub use peak::{minibatch_operations, peak_operations};
+pub use peak::peak_operations;
 pub use queries::{Batch, fairness_batch, log_utility, log_utility_batch};
 
 /// The environment variable that chooses a set of sizes: `small` or everything.

@@ -1,4 +1,4 @@
-//! What one core could do at best, and what a minibatch asks of it.
+//! What one core could do at best.
 
 use std::hint::black_box;
 
@@ -10,17 +10,6 @@ pub fn peak_operations(rounds: u32) -> u64 {
     let (operations, sum) = Arch::new().dispatch(Peak { rounds });
     black_box(sum);
     operations
-}
-
-/// The floating-point operations of a minibatch of the paper's network with two hidden layers of some width, that of the problem
-/// and of the layer left out: products by weights forward, to deltas and to weight gradients, two operations each.
-#[must_use]
-pub fn minibatch_operations(horizon: usize, batch: usize, width: usize) -> u64 {
-    // Three features, one of which wants a gradient, and one price; the last step has none.
-    let forward = 3 * width + width * width + width;
-    let backward = width + width * width + width;
-    let weights = forward;
-    (2 * (horizon - 1) * batch * (forward + backward + weights)) as u64
 }
 
 struct Peak {

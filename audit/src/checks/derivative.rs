@@ -4,9 +4,10 @@ use laau_core::{Differentiate, Dimensions, Exactness, Gradients, Inexact, Query,
 use rand_chacha::ChaCha8Rng;
 
 use super::differences::{Sides, sides};
+use super::layer::by_every_solver;
 use super::{Audit, Failure, Tally};
 use crate::certificate::Lagrangian;
-use crate::draw::{self, Size};
+use crate::draw::Size;
 use crate::query::{LayerCase, Resolved, typical_prices};
 
 /// A kink at this relative distance or nearer is at the query itself: less than the last bit of a float.
@@ -27,27 +28,11 @@ impl Audit for Derivative {
             budgets: 5,
             wild: 0.08,
         };
-        let recipe = draw::recipe(rng, size);
-        LayerCase::draw(recipe, rng, size)
+        LayerCase::draw(rng, size)
     }
 
     fn check(case: &LayerCase) -> Result<Tally, Failure> {
-        let Ok(resolved) = case.resolve() else {
-            return Ok(Tally::REFUSED);
-        };
-        let mut solver = case
-            .recipe
-            .solver()
-            .map_err(|error| Failure::new("refused", error))?;
-        let mut tally =
-            judge(case, &resolved, &mut solver).map_err(|failure| failure.of(&*resolved.problem))?;
-        if let Some(mut closed) = case.recipe.closed_form() {
-            let closed = judge(case, &resolved, &mut closed)
-                .map_err(|failure| Failure::new(format!("{}, closed form", failure.kind), failure.message))?;
-            tally.gradients += closed.gradients;
-            tally.approximate += closed.approximate;
-        }
-        Ok(tally)
+        by_every_solver(case, |resolved, solver| judge(case, resolved, solver))
     }
 }
 

@@ -22,11 +22,7 @@ impl Audit for Engines {
     type Case = EpisodeCase;
 
     fn draw(rng: &mut ChaCha8Rng) -> EpisodeCase {
-        let size = Size {
-            actions: 4,
-            budgets: 3,
-            wild: 0.05,
-        };
+        let size = Size::PLAYED;
         let recipe = if chance(rng, 0.4) {
             draw::recipe_of(Kind::WeightedFairness, rng, size)
         } else {

@@ -25,11 +25,7 @@ impl Audit for Guards {
     type Case = EpisodeCase;
 
     fn draw(rng: &mut ChaCha8Rng) -> EpisodeCase {
-        let size = Size {
-            actions: 4,
-            budgets: 3,
-            wild: 0.05,
-        };
+        let size = Size::PLAYED;
         let recipe = draw::recipe(rng, size);
         let horizon = if chance(rng, 0.1) {
             draw::count(rng, 60)

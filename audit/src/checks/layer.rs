@@ -1,11 +1,11 @@
 //! `layer`: the status is honest, a solved action is payable and optimal by certificate.
 
-use laau_core::{Query, Solutions, Status, StepSolver};
+use laau_core::{Differentiate, Query, Solutions, Status, StepSolver};
 use rand_chacha::ChaCha8Rng;
 
 use super::{Audit, Failure, Tally};
 use crate::certificate::certify;
-use crate::draw::{self, Size};
+use crate::draw::Size;
 use crate::query::{LayerCase, Resolved};
 
 /// The largest relative duality gap of a solved query.
@@ -22,25 +22,36 @@ impl Audit for Layer {
             budgets: 10,
             wild: 0.15,
         };
-        let recipe = draw::recipe(rng, size);
-        LayerCase::draw(recipe, rng, size)
+        LayerCase::draw(rng, size)
     }
 
     fn check(case: &LayerCase) -> Result<Tally, Failure> {
-        let Ok(resolved) = case.resolve() else {
-            return Ok(Tally::REFUSED);
-        };
-        let mut solver = case
-            .recipe
-            .solver()
-            .map_err(|error| Failure::new("refused", error))?;
-        judge(case, &resolved, &mut solver).map_err(|failure| failure.of(&*resolved.problem))?;
-        if let Some(mut closed) = case.recipe.closed_form() {
-            judge(case, &resolved, &mut closed)
-                .map_err(|failure| Failure::new(format!("{}, closed form", failure.kind), failure.message))?;
-        }
-        Ok(Tally::default())
+        by_every_solver(case, |resolved, solver| {
+            judge(case, resolved, solver).map(|()| Tally::default())
+        })
     }
+}
+
+/// Judges every solver that a query has: the general one, and the closed form where there is one.
+pub(super) fn by_every_solver(
+    case: &LayerCase,
+    mut judge: impl FnMut(&Resolved, &mut dyn Differentiate) -> Result<Tally, Failure>,
+) -> Result<Tally, Failure> {
+    let Ok(resolved) = case.resolve() else {
+        return Ok(Tally::REFUSED);
+    };
+    let mut solver = case
+        .recipe
+        .solver()
+        .map_err(|error| Failure::new("refused", error))?;
+    let mut tally = judge(&resolved, &mut solver).map_err(|failure| failure.of(&*resolved.problem))?;
+    if let Some(mut closed) = case.recipe.closed_form() {
+        tally
+            .add(judge(&resolved, &mut closed).map_err(|failure| {
+                Failure::new(format!("{}, closed form", failure.kind), failure.message)
+            })?);
+    }
+    Ok(tally)
 }
 
 /// Solves a query and judges the answer.

@@ -31,11 +31,7 @@ impl Audit for Policies {
     type Case = EpisodeCase;
 
     fn draw(rng: &mut ChaCha8Rng) -> EpisodeCase {
-        let mut size = Size {
-            actions: 4,
-            budgets: 3,
-            wild: 0.05,
-        };
+        let mut size = Size::PLAYED;
         let horizon = match draw::count(rng, 100) {
             100 => 1000,
             90..100 => draw::count(rng, 200),

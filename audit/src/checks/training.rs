@@ -18,11 +18,7 @@ impl Audit for Trainings {
     type Case = EpisodeCase;
 
     fn draw(rng: &mut ChaCha8Rng) -> EpisodeCase {
-        let size = Size {
-            actions: 4,
-            budgets: 3,
-            wild: 0.05,
-        };
+        let size = Size::PLAYED;
         let recipe = draw::recipe(rng, size);
         let (horizon, count) = (draw::count(rng, 6), draw::count(rng, 5));
         EpisodeCase::draw(recipe, rng, size, horizon, count)

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::{Error, expect_finite, expect_length};
+use crate::ledger::check_budgets;
 use crate::problem::{Dimensions, Problem, least_budgets};
 use crate::scaling::Scaling;
 
@@ -24,19 +25,12 @@ impl<'a> Episode<'a> {
         let steps = contexts.len().checked_div(context_len).unwrap_or(0).max(1);
         expect_length("contexts", contexts, steps * context_len.max(1))?;
         expect_finite("contexts", contexts)?;
-        expect_finite("budgets", budgets)?;
-        match budgets.iter().position(|b| *b < 0.0) {
-            Some(index) => Err(Error::Negative {
-                what: "budgets",
-                index,
-                value: budgets[index],
-            }),
-            None => Ok(Self {
-                context_len,
-                contexts,
-                budgets,
-            }),
-        }
+        check_budgets(budgets)?;
+        Ok(Self {
+            context_len,
+            contexts,
+            budgets,
+        })
     }
 
     /// Number of steps `N`.
@@ -120,23 +114,16 @@ impl Episodes {
         expect_length("budgets", &budgets, count * budget_len)?;
         expect_length("contexts", &contexts, count * horizon * context_len)?;
         expect_finite("contexts", &contexts)?;
-        expect_finite("budgets", &budgets)?;
-        match budgets.iter().position(|b| *b < 0.0) {
-            Some(index) => Err(Error::Negative {
-                what: "budgets",
-                index,
-                value: budgets[index],
-            }),
-            None => Ok(Self {
-                horizon,
-                context_len,
-                budget_len,
-                contexts,
-                budgets,
-                scaling: None,
-                series: None,
-            }),
-        }
+        check_budgets(&budgets)?;
+        Ok(Self {
+            horizon,
+            context_len,
+            budget_len,
+            contexts,
+            budgets,
+            scaling: None,
+            series: None,
+        })
     }
 
     /// The same episodes, whose contexts were made of readings.

@@ -13,7 +13,7 @@ use laau_kkt::{InteriorPoint, Options};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::problems::{log_utility, quadratic};
+use crate::problems::{log_utility, quadratic, uniform};
 
 /// Rows `a x ≤ b` and cones, in clarabel's form `A x + s = b`.
 struct Conic {
@@ -85,10 +85,6 @@ impl Conic {
         assert_eq!(solver.solution.x.len(), self.variables);
         (solver.solution.x.clone(), gap)
     }
-}
-
-fn uniform(rng: &mut ChaCha8Rng, count: usize, low: f64, high: f64) -> Vec<f64> {
-    (0..count).map(|_| rng.random_range(low..high)).collect()
 }
 
 fn distance(ours: &[f64], theirs: &[f64]) -> f64 {

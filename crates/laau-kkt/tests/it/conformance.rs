@@ -5,18 +5,10 @@ use std::sync::Arc;
 use laau_core::problems::{LogUtility, WeightedFairness, Wireless};
 use laau_core::{AutoDiff, Nearest, SmoothProblem, conformance};
 use laau_kkt::{FairnessLayer, InteriorPoint, Options};
-use rand::{RngExt, SeedableRng};
+use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use crate::problems::{Coupled, Curved, quadratic};
-
-fn draw(low: f64, high: f64) -> impl FnMut(&mut ChaCha8Rng, &mut [f64]) {
-    move |rng, context| {
-        for value in context {
-            *value = rng.random_range(low..high);
-        }
-    }
-}
+use crate::problems::{Coupled, Curved, draw, quadratic};
 
 fn interior_point(problem: Arc<dyn SmoothProblem>, low: f64, high: f64) {
     let mut solver = InteriorPoint::new(problem, Options::default()).unwrap();

@@ -1,17 +1,13 @@
 //! Points where a bound, a budget and a flat cost meet, and boxes far wider than any budget.
 
-use std::sync::Arc;
-
 use laau_core::problems::{LogUtility, PowerProvisioning, WeightedFairness, Wireless};
 use laau_core::{
     AutoDiff, Differentiate, Dimensions, Exactness, Gradients, Input, Number, ProblemFunctions, Query,
-    SmoothProblem, Solutions, Status, StepSolver, Structure,
+    Solutions, Status, StepSolver, Structure,
 };
-use laau_kkt::{FairnessLayer, InteriorPoint, Options};
+use laau_kkt::FairnessLayer;
 
-fn solver(problem: impl SmoothProblem + 'static) -> InteriorPoint {
-    InteriorPoint::new(Arc::new(problem), Options::default()).unwrap()
-}
+use crate::problems::solver;
 
 /// The action of one query, and its derivative in the first budget.
 fn answer(layer: &mut dyn Differentiate, query: Query<'_>) -> (Vec<f64>, f64, Exactness) {

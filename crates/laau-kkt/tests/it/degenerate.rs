@@ -4,16 +4,17 @@
 //! has a closed form.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use laau_core::problems::{LogUtility, VmAllocation};
 use laau_core::{
     AutoDiff, Differentiate, Dimensions, Exactness, Gradients, Number, ProblemFunctions, Query, SolutionRef,
     Solutions, Status, StepSolver, Structure,
 };
-use laau_kkt::{InteriorPoint, Options};
+use laau_kkt::InteriorPoint;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+
+use crate::problems::solver;
 
 const INSTANCES: u64 = 5_000;
 const LARGEST_GAP: f64 = 1e-7;
@@ -40,7 +41,7 @@ impl Instance {
             self.lower,
             self.upper,
         );
-        InteriorPoint::new(Arc::new(problem.unwrap()), Options::default()).unwrap()
+        solver(problem.unwrap())
     }
 
     fn query(&self) -> Query<'_> {
@@ -360,8 +361,7 @@ fn the_dual_of_a_budget_keeps_its_digits_when_its_slack_runs_ahead() {
             0.1938, 0.1732,
         ],
     };
-    let mut solver =
-        InteriorPoint::new(Arc::new(AutoDiff::new(problem).unwrap()), Options::default()).unwrap();
+    let mut solver = solver(AutoDiff::new(problem).unwrap());
     let mut solutions = Solutions::new(solver.problem().dimensions(), 1);
     let query = Query {
         context: &[
@@ -398,8 +398,7 @@ fn an_action_that_its_budget_holds_has_no_derivative_of_its_own() {
         matrix: vec![1.0, 0.0],
         weights: vec![1.0, 1.0],
     };
-    let mut solver =
-        InteriorPoint::new(Arc::new(AutoDiff::new(problem).unwrap()), Options::default()).unwrap();
+    let mut solver = solver(AutoDiff::new(problem).unwrap());
     let dimensions = solver.problem().dimensions();
     let (mut solutions, mut gradients) = (
         Solutions::new(dimensions, 1),
@@ -433,7 +432,7 @@ fn an_action_that_its_budget_holds_has_no_derivative_of_its_own() {
 fn an_action_that_weighs_1e_60_of_another_is_solved_all_the_same() {
     // The first resource has no share, so that it stays at its lower bound; the second is worth next to nothing there.
     let problem = VmAllocation::new(8.0, vec![5.0, 6.0], vec![45.0, 1e9]).unwrap();
-    let mut solver = InteriorPoint::new(Arc::new(problem), Options::default()).unwrap();
+    let mut solver = solver(problem);
     let dimensions = solver.problem().dimensions();
     let (mut solutions, mut gradients) = (
         Solutions::new(dimensions, 1),
@@ -474,7 +473,7 @@ fn an_action_that_weighs_1e_60_of_another_is_solved_all_the_same() {
 fn a_budget_that_ends_just_above_the_lower_corner_is_settled_on() {
     let matrix = vec![0.1, 1.0, 0.0, 0.0, 0.0, 1.0];
     let problem = LogUtility::new(3, 2, matrix, 0.1, 1.0).unwrap();
-    let mut solver = InteriorPoint::new(Arc::new(problem), Options::default()).unwrap();
+    let mut solver = solver(problem);
     let dimensions = solver.problem().dimensions();
     let (mut solutions, mut gradients) = (Solutions::new(dimensions, 1), Gradients::new(dimensions, 1));
     let query = Query {

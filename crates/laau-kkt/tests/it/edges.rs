@@ -4,18 +4,14 @@ use std::sync::Arc;
 
 use laau_core::problems::{LogUtility, WeightedFairness};
 use laau_core::{
-    Differentiate, Exactness, Gradients, Inexact, Input, Problem, Queries, Query, SmoothProblem, Solutions,
-    Status, StepSolver,
+    Differentiate, Exactness, Gradients, Inexact, Input, Problem, Queries, Query, Solutions, Status,
+    StepSolver,
 };
 use laau_kkt::{Error, FairnessLayer, InteriorPoint, Kink, Options};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::problems::{Curved, instance};
-
-fn solver(problem: impl SmoothProblem + 'static) -> InteriorPoint {
-    InteriorPoint::new(Arc::new(problem), Options::default()).unwrap()
-}
+use crate::problems::{Curved, instance, solver};
 
 /// Solves and differentiates one query of the paper's problem: action, (λ, b, c) derivatives, exactness.
 fn fairness(

@@ -1,17 +1,12 @@
 //! The gradient of whole episodes, through every step and through the budget.
 
-use std::sync::Arc;
-
 use crate::gradcheck::{GradcheckOptions, check_episode};
+use crate::problems::{solver, uniform};
 use laau_core::problems::{LogUtility, WeightedFairness};
 use laau_core::{Differentiate, Episode, Problem, Query, Solutions, StepSolver, episode_gradient};
-use laau_kkt::{FairnessLayer, InteriorPoint, Options};
-use rand::{RngExt, SeedableRng};
+use laau_kkt::FairnessLayer;
+use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-
-fn uniform(rng: &mut ChaCha8Rng, count: usize, low: f64, high: f64) -> Vec<f64> {
-    (0..count).map(|_| rng.random_range(low..high)).collect()
-}
 
 /// Checks an episode and returns how many derivatives were compared and how many budgets were active in the end.
 fn check(layer: &mut dyn Differentiate, contexts: &[f64], budgets: &[f64], prices: &[f64]) -> usize {
@@ -27,7 +22,7 @@ fn check(layer: &mut dyn Differentiate, contexts: &[f64], budgets: &[f64], price
 fn the_gradient_of_twenty_fairness_steps_equals_differences() {
     let mut rng = ChaCha8Rng::seed_from_u64(8);
     let mut closed = FairnessLayer::new(WeightedFairness::paper());
-    let mut general = InteriorPoint::new(Arc::new(WeightedFairness::paper()), Options::default()).unwrap();
+    let mut general = solver(WeightedFairness::paper());
     for layer in [&mut closed as &mut dyn Differentiate, &mut general] {
         let (mut checked, mut used_up) = (0, 0);
         for _ in 0..10 {
@@ -53,7 +48,7 @@ fn the_gradient_of_six_log_utility_steps_equals_differences() {
     for _ in 0..10 {
         let matrix = uniform(&mut rng, 6, 0.1, 1.0);
         let problem = LogUtility::new(3, 2, matrix, 0.1, 10.0).unwrap();
-        let mut layer = InteriorPoint::new(Arc::new(problem), Options::default()).unwrap();
+        let mut layer = solver(problem);
         let contexts = uniform(&mut rng, 18, 0.3, 2.0);
         let prices = uniform(&mut rng, 12, 0.1, 0.6);
         for budget in [8.0, 15.0, 100.0] {

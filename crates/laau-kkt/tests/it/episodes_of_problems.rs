@@ -1,21 +1,16 @@
 //! The gradient of whole episodes of every problem that comes with the core, and what is degenerate in them.
 
-use std::sync::Arc;
-
 use crate::gradcheck::{GradcheckOptions, check_episode};
+use crate::problems::solver;
 use laau_core::problems::{PowerProvisioning, Trading, VmAllocation, Wireless};
 use laau_core::{Dimensions, Episode, Query, SmoothProblem, Solutions, StepSolver};
-use laau_kkt::{InteriorPoint, Options};
+use laau_kkt::InteriorPoint;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 /// Episodes that are drawn for each problem, and their steps.
 const EPISODES: usize = 12;
 const STEPS: usize = 10;
-
-fn solver(problem: impl SmoothProblem + 'static) -> InteriorPoint {
-    InteriorPoint::new(Arc::new(problem), Options::default()).unwrap()
-}
 
 /// Prices of a step: those at which its share of the budgets is spent, times `level` and a random factor.
 fn prices(

@@ -8,10 +8,10 @@ use laau_core::{
     Solutions, Status, StepSolver, check_query, conformance, infeasible, invalid_input,
 };
 use laau_kkt::{InteriorPoint, Kink, Kkt, Options};
-use rand::{RngExt, SeedableRng};
+use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use crate::problems::{Curved, instance, quadratic};
+use crate::problems::{Curved, draw, instance, quadratic};
 
 /// An augmented Lagrangian, minimised by projected gradient steps: three digits, and no duals of the box.
 #[derive(Clone)]
@@ -123,14 +123,6 @@ impl StepSolver for Rough {
             residual: 1e-3,
         };
         Ok(())
-    }
-}
-
-fn draw(low: f64, high: f64) -> impl FnMut(&mut ChaCha8Rng, &mut [f64]) {
-    move |rng, context| {
-        for value in context {
-            *value = rng.random_range(low..high);
-        }
     }
 }
 

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use laau_core::problems::{LogUtility, WeightedFairness};
 use laau_core::{AutoDiff, Dimensions, Error, Number, Problem, ProblemFunctions, SmoothProblem, Structure};
+use laau_kkt::{InteriorPoint, Options};
 use rand::{Rng, RngExt};
+use rand_chacha::ChaCha8Rng;
 
 /// `½ xᵀQx − cᵀx` with a dense, positive definite `Q`, under `A x`.
 pub(crate) struct Quadratic {
@@ -234,6 +236,20 @@ impl ProblemFunctions for Coupled {
     }
 }
 
+/// The general solver of a problem's layer.
+pub(crate) fn solver(problem: impl SmoothProblem + 'static) -> InteriorPoint {
+    InteriorPoint::new(Arc::new(problem), Options::default()).unwrap()
+}
+
+/// Draws every entry of a context between two numbers.
+pub(crate) fn draw(low: f64, high: f64) -> impl FnMut(&mut ChaCha8Rng, &mut [f64]) {
+    move |rng, context| {
+        for value in context {
+            *value = rng.random_range(low..high);
+        }
+    }
+}
+
 /// A problem, its name, and how to draw contexts for it.
 pub(crate) struct Instance {
     pub(crate) problem: Arc<dyn SmoothProblem>,
@@ -252,7 +268,7 @@ impl Instance {
     }
 }
 
-fn uniform(rng: &mut impl Rng, n: usize, low: f64, high: f64) -> Vec<f64> {
+pub(crate) fn uniform(rng: &mut impl Rng, n: usize, low: f64, high: f64) -> Vec<f64> {
     (0..n).map(|_| rng.random_range(low..high)).collect()
 }
 

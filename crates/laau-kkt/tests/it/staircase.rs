@@ -2,13 +2,12 @@
 //!
 //! Every answer is certified by weak duality, action by action, with bounds of its own on what the budgets allow.
 
-use std::sync::Arc;
-
 use laau_core::{
     AutoDiff, Differentiate, Dimensions, Exactness, Gradients, Number, ProblemFunctions, Query,
     SmoothProblem, SolutionRef, Solutions, StepSolver, Structure,
 };
-use laau_kkt::{InteriorPoint, Options};
+
+use crate::problems::solver;
 
 const LARGEST_GAP: f64 = 1e-7;
 
@@ -132,8 +131,7 @@ fn gap(problem: &dyn SmoothProblem, query: Query<'_>, solution: SolutionRef<'_>)
 }
 
 fn check(problem: Steps, context: &[f64], multiplier: &[f64], available: &[f64]) {
-    let mut solver =
-        InteriorPoint::new(Arc::new(AutoDiff::new(problem).unwrap()), Options::default()).unwrap();
+    let mut solver = solver(AutoDiff::new(problem).unwrap());
     let dimensions = solver.problem().dimensions();
     let (mut solutions, mut gradients) = (Solutions::new(dimensions, 1), Gradients::new(dimensions, 1));
     let query = Query {

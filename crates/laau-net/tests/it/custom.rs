@@ -13,12 +13,12 @@ use laau_net::candle_engine::candle_nn::{Init, Linear, Module, VarBuilder, linea
 use laau_net::candle_engine::{ContextView, CustomNetwork, PriceNetwork, StepView};
 use laau_net::{
     BatchResult, Checkpoint, Engine, EngineKind, Features, Laau, Model, ModelSpec, Network, OnlineTraining,
-    Output, Phase, PriceBase, Statistics, Summary, Training, load_model, load_model_with, model_to_bytes,
+    Output, PriceBase, Statistics, Summary, Training, load_model, load_model_with, model_to_bytes,
     save_model,
 };
 
 use crate::engines::{assert_close, differences, gradient};
-use crate::support::{fairness, iid_episodes, interior_point, log_episodes, model, scatter};
+use crate::support::{fairness, iid_episodes, interior_point, log_episodes, model, one_phase, scatter};
 
 /// A GRU reads the contexts; a linear layer on its state and all features prices.
 struct Recurrent {
@@ -64,13 +64,9 @@ fn laau(hidden: usize) -> Laau {
 
 fn short(epochs: usize) -> Training {
     Training {
-        phases: vec![Phase {
-            epochs,
-            learning_rate: 1e-2,
-        }],
         engine: EngineKind::Candle,
         seed: 3,
-        ..Training::paper()
+        ..one_phase(epochs, 1e-2)
     }
 }
 

@@ -8,11 +8,11 @@ use laau_core::{
     SolutionRef, Status, StepSolver,
 };
 use laau_kkt::{InteriorPoint, Options};
-use laau_net::{EngineKind, ModelSpec, Phase, Statistics, Training};
+use laau_net::{EngineKind, ModelSpec, Statistics, Training};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::support::{all_specs, model, play, scatter};
+use crate::support::{all_specs, model, one_phase, play, scatter};
 
 /// Log-utility whose budgets are used up long before most episodes end.
 fn problem() -> Arc<LogUtility> {
@@ -31,13 +31,9 @@ fn episodes(count: usize, horizon: usize, rng: &mut ChaCha8Rng) -> Episodes {
 
 fn training(epochs: usize, seed: u64, engine: EngineKind) -> Training {
     Training {
-        phases: vec![Phase {
-            epochs,
-            learning_rate: 1e-2,
-        }],
         seed,
         engine,
-        ..Training::paper()
+        ..one_phase(epochs, 1e-2)
     }
 }
 

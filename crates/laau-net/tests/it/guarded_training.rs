@@ -8,9 +8,9 @@ use laau_core::{
     rollout_all,
 };
 use laau_kkt::FairnessLayer;
-use laau_net::{Checkpoint, EngineKind, Laau, Model, Phase, TrainObserver, Training};
+use laau_net::{Checkpoint, EngineKind, Laau, Model, TrainObserver, Training};
 
-use crate::support::{iid_episodes, mean_utility};
+use crate::support::{iid_episodes, mean_utility, one_phase};
 
 const LEVEL: f64 = 0.95;
 
@@ -28,12 +28,8 @@ fn incumbent(price: f64) -> Arc<dyn Policy> {
 
 fn laau(engine: EngineKind) -> Laau {
     let training = Training {
-        phases: vec![Phase {
-            epochs: 6,
-            learning_rate: 5e-3,
-        }],
         engine,
-        ..Training::paper()
+        ..one_phase(6, 5e-3)
     };
     Laau::residual()
         .trained_by(training)

@@ -2,12 +2,11 @@
 
 use laau_core::{Episodes, Problem as _};
 use laau_net::{
-    Checkpoint, EngineKind, Error, Model, ModelSpec, Phase, Summary, Training, model_from_bytes,
-    model_to_bytes,
+    Checkpoint, EngineKind, Error, Model, ModelSpec, Summary, Training, model_from_bytes, model_to_bytes,
 };
 
 use crate::engines::check;
-use crate::support::{all_specs, fairness, iid_episodes, mean_utility, model, play, scatter};
+use crate::support::{all_specs, fairness, iid_episodes, mean_utility, model, one_phase, play, scatter};
 
 /// The first steps of all episodes.
 fn cut(episodes: &Episodes, steps: usize) -> Episodes {
@@ -24,13 +23,9 @@ fn spec(shortest: usize, horizon: usize) -> ModelSpec {
 
 fn training(epochs: usize, engine: EngineKind) -> Training {
     Training {
-        phases: vec![Phase {
-            epochs,
-            learning_rate: 1e-2,
-        }],
         seed: 4,
         engine,
-        ..Training::paper()
+        ..one_phase(epochs, 1e-2)
     }
 }
 

@@ -5,7 +5,6 @@ mod custom;
 mod edges;
 mod engines;
 mod files;
-mod fixtures;
 mod fused;
 mod guarded;
 mod guarded_training;

@@ -3,8 +3,7 @@
 use laau_core::{Differentiate, Episodes, Multiplier, Observation, Pricer, Queries, Solutions, StepSolver};
 use laau_net::{Error, Model, ModelSpec, Network, PriceBase, Statistics};
 
-use crate::fixtures::{episodes, every_spec, fairness, model};
-use crate::support::{interior_point, log_episodes};
+use crate::support::{every_spec, fairness, full_model, interior_point, log_episodes, wandering};
 
 /// The price of weighted fairness at a step of an episode with some of its budget left.
 fn price(model: &Model, set: &Episodes, step: usize, remaining: f64) -> f64 {
@@ -26,8 +25,8 @@ fn price(model: &Model, set: &Episodes, step: usize, remaining: f64) -> f64 {
 #[test]
 fn an_untrained_residual_model_says_the_certainty_equivalent_price() {
     let solver = fairness();
-    let train = episodes(50, 12, 1, &[140.0]);
-    for spec in every_spec(solver.problem(), 12) {
+    let train = wandering(50, 12, 1, &[140.0]);
+    for spec in every_spec(&*solver, 12) {
         if spec.form != PriceBase::Residual {
             continue;
         }
@@ -64,7 +63,7 @@ fn an_untrained_residual_model_says_the_certainty_equivalent_price() {
 #[test]
 fn the_level_predictor_leaves_no_trend_in_its_errors() {
     let solver = fairness();
-    let train = episodes(200, 10, 1, &[120.0]);
+    let train = wandering(200, 10, 1, &[120.0]);
     let spec = ModelSpec::residual(solver.problem(), 10);
     let statistics = Statistics::fit(&spec, &mut solver.fork(), &train).unwrap();
     let mean = statistics.context_mean[0];
@@ -128,10 +127,10 @@ fn mean_usage(solver: &dyn Differentiate, train: &Episodes, prices: &[f64]) -> V
 #[test]
 fn at_the_average_price_the_training_set_uses_its_budget() {
     let solver = fairness();
-    let train = episodes(50, 20, 1, &[200.0]);
+    let train = wandering(50, 20, 1, &[200.0]);
     let spec = ModelSpec::paper(solver.problem(), 20);
     let statistics = Statistics::fit(&spec, &mut solver.fork(), &train).unwrap();
-    let used = mean_usage(&solver, &train, &statistics.multiplier_scale)[0];
+    let used = mean_usage(&*solver, &train, &statistics.multiplier_scale)[0];
     let expected = statistics.budget_per_step[0];
     assert!((used - expected).abs() < 1e-6 * expected, "{used} of {expected}");
 }
@@ -161,7 +160,7 @@ fn with_two_budgets_each_average_price_binds_or_is_the_least() {
 #[test]
 fn a_budget_in_abundance_still_has_a_price() {
     let solver = fairness();
-    let train = episodes(10, 5, 1, &[1e6]);
+    let train = wandering(10, 5, 1, &[1e6]);
     let spec = ModelSpec::residual(solver.problem(), 5);
     let statistics = Statistics::fit(&spec, &mut solver.fork(), &train).unwrap();
     assert!(statistics.multiplier_scale[0] > 0.0 && statistics.mean_price[0] > 0.0);
@@ -172,7 +171,7 @@ fn a_budget_in_abundance_still_has_a_price() {
 fn parts_that_do_not_fit_are_refused_by_name() {
     let solver = fairness();
     let spec = ModelSpec::paper(solver.problem(), 5);
-    let good = model(&spec, &solver, 1);
+    let good = full_model(&spec, &*solver, 1);
     let check = |result: Result<Model, Error>, expected: &str| {
         assert_eq!(result.unwrap_err().to_string(), expected);
     };
@@ -230,7 +229,7 @@ fn parts_that_do_not_fit_are_refused_by_name() {
 #[test]
 fn a_price_that_is_no_number_is_an_error() {
     let solver = fairness();
-    let mut model = model(&ModelSpec::paper(solver.problem(), 4), &solver, 1);
+    let mut model = full_model(&ModelSpec::paper(solver.problem(), 4), &*solver, 1);
     model.parameters.fill(1e300);
     let observation = Observation {
         step: 0,
@@ -268,10 +267,10 @@ fn a_price_that_is_no_number_is_an_error() {
 #[test]
 fn a_pricer_reads_every_context_once() {
     let solver = fairness();
-    let train = episodes(30, 12, 1, &[140.0]);
+    let train = wandering(30, 12, 1, &[140.0]);
     let contexts = train.get(0).contexts();
-    for spec in every_spec(solver.problem(), 12) {
-        let model = model(&spec, &solver, 3);
+    for spec in every_spec(&*solver, 12) {
+        let model = full_model(&spec, &*solver, 3);
         let mut pricer = model.begin();
         let mut seen = contexts.to_vec();
         for step in 0..contexts.len() {

@@ -1,12 +1,12 @@
 //! The fused engine with a network of singles: the gradient of doubles but for roundings, and everything else as with them.
 
 use laau_core::{Differentiate, Episodes};
-use laau_net::{EngineKind, Model, ModelSpec, Phase, Precision, Training};
+use laau_net::{EngineKind, Model, ModelSpec, Precision, Training};
 
 use crate::engines::{assert_close, gradient, largest};
 use crate::support::{
-    all_specs, fairness, iid_episodes, interior_point, log_episodes, mean_utility, mlp, model, paper_model,
-    play, scatter,
+    all_specs, fairness, iid_episodes, interior_point, log_episodes, mean_utility, mlp, model, one_phase,
+    paper_model, play, scatter,
 };
 
 /// How closely gradients of the two precisions must agree, relative to the largest entry.
@@ -114,13 +114,9 @@ fn training_in_singles_reaches_the_utility_of_training_in_doubles() {
             let mut model = paper_model(&train, seed);
             let before = mean_utility(&play(&model, &*layer, &test));
             let training = Training {
-                phases: vec![Phase {
-                    epochs: 20,
-                    learning_rate: 5e-3,
-                }],
                 precision,
                 seed,
-                ..Training::paper()
+                ..one_phase(20, 5e-3)
             };
             let trainer = training.check().unwrap();
             trainer

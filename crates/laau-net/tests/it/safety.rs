@@ -1,10 +1,12 @@
 //! No weights overspend a budget.
 
 use laau_core::{Differentiate, Episodes, Ledger};
-use laau_net::{Model, ModelSpec, Phase, Training};
+use laau_net::{Model, ModelSpec};
 use proptest::prelude::*;
 
-use crate::support::{all_specs, fairness, iid_episodes, interior_point, log_episodes, model, play, scatter};
+use crate::support::{
+    all_specs, fairness, iid_episodes, interior_point, log_episodes, model, one_phase, play, scatter,
+};
 
 /// Plays all episodes; no step may ask for more than there is, and nothing is spent beyond the budget.
 fn assert_safe(name: &str, model: &Model, layer: &dyn Differentiate, episodes: &Episodes) -> usize {
@@ -30,14 +32,7 @@ fn trained_and_untrained_models_never_overspend_and_never_fail() {
         let name = format!("{:?} {:?} {:?}", spec.network, spec.features, spec.form);
         let mut model = model(spec, &*layer, &training, 5);
         assert_eq!(assert_safe(&name, &model, &*layer, &test), 0);
-        let settings = Training {
-            phases: vec![Phase {
-                epochs: 2,
-                learning_rate: 1e-2,
-            }],
-            ..Training::paper()
-        };
-        settings
+        one_phase(2, 1e-2)
             .check()
             .unwrap()
             .run(&mut model, &*layer, &training, None, &mut ())
@@ -75,14 +70,7 @@ fn two_budgets_are_never_overspent_at_any_weights() {
         ModelSpec::residual(layer.problem(), 5),
     ] {
         let mut model = model(spec, &*layer, &training, 5);
-        let settings = Training {
-            phases: vec![Phase {
-                epochs: 2,
-                learning_rate: 1e-2,
-            }],
-            ..Training::paper()
-        };
-        settings
+        one_phase(2, 1e-2)
             .check()
             .unwrap()
             .run(&mut model, &*layer, &training, Some(&test), &mut ())

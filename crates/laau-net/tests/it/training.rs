@@ -13,7 +13,7 @@ use laau_net::{
     model_to_bytes,
 };
 
-use crate::support::{fairness, iid_episodes, linear, mean_utility, model, paper_model, play};
+use crate::support::{fairness, iid_episodes, linear, mean_utility, model, one_phase, paper_model, play};
 
 fn short(epochs: usize) -> Training {
     Training {
@@ -278,12 +278,8 @@ fn a_flag_stops_a_run_at_once_and_leaves_a_usable_checkpoint() {
 fn the_best_epoch_on_validation_is_kept_and_patience_ends_the_run() {
     let sets = sets(40, 5);
     let training = Training {
-        phases: vec![Phase {
-            epochs: 40,
-            learning_rate: 0.3,
-        }],
         patience: Some(3),
-        ..Training::paper()
+        ..one_phase(40, 0.3)
     };
     let mut model = paper_model(&sets.training, 9);
     let trained = run(&training.check().unwrap(), &mut model, &sets, &mut ()).unwrap();
@@ -453,13 +449,9 @@ fn an_episode_that_costs_far_more_than_the_others_is_no_divergence() {
 fn a_clipped_gradient_makes_the_step_no_longer_than_the_clip() {
     let sets = sets(10, 5);
     let training = Training {
-        phases: vec![Phase {
-            epochs: 1,
-            learning_rate: 1.0,
-        }],
         optimiser: Optimiser::Sgd,
         gradient_clip: Some(1e-3),
-        ..Training::paper()
+        ..one_phase(1, 1.0)
     };
     let mut model = paper_model(&sets.training, 9);
     let before = model.parameters.clone();
@@ -484,13 +476,7 @@ fn bounds_on_the_weights_hold_after_every_epoch() {
             ..ModelSpec::paper(layer.problem(), 5)
         };
         let mut model = model(spec, &*layer, &sets.training, 3);
-        let training = Training {
-            phases: vec![Phase {
-                epochs: 3,
-                learning_rate: 0.05,
-            }],
-            ..Training::paper()
-        };
+        let training = one_phase(3, 0.05);
         run(&training.check().unwrap(), &mut model, &sets, &mut ()).unwrap();
         let mut projected = model.clone();
         projected.project();

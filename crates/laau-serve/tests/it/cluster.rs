@@ -1,18 +1,18 @@
 //! Several nodes on one PostgreSQL: one is stopped, another takes over, the first comes back too late.
 
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use laau_serve::store::{AccountRecord, Batch, Claim, Store, StoreError, Wanted};
+use laau_serve::store::StoreError;
 use laau_serve::{
-    AccountSpec, Answer, ApiKey, Authority, AuthorityOptions, Change, Decision, DecisionRequest, Entry,
-    Error, Event, Running, Settled,
+    AccountSpec, Answer, Authority, AuthorityOptions, Change, Decision, DecisionRequest, Error, Event,
+    Running, Settled,
 };
 use num_bigint::BigInt;
 
 use crate::store::postgres::Database;
+use crate::watched::{Call, Watch, Watched};
 
 /// A gate before every commit: while it is shut the node stands still, as if its process were stopped.
 #[derive(Clone, Default)]
@@ -53,57 +53,12 @@ impl Gate {
     }
 }
 
-/// A store behind a gate.
-struct Gated<S>(S, Gate);
-
-impl<S: Store> Store for Gated<S> {
-    fn accounts(&mut self) -> Result<Vec<String>, StoreError> {
-        self.0.accounts()
-    }
-    fn account(&mut self, name: &str) -> Result<Option<AccountRecord>, StoreError> {
-        self.0.account(name)
-    }
-    fn file(&mut self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        self.0.file(digest)
-    }
-    fn entries(
-        &mut self,
-        account: &str,
-        period: u64,
-        from: u64,
-        most: usize,
-    ) -> Result<Vec<Entry>, StoreError> {
-        self.0.entries(account, period, from, most)
-    }
-    fn by_key(
-        &mut self,
-        account: &str,
-        periods: RangeInclusive<u64>,
-        key: &str,
-    ) -> Result<Option<Entry>, StoreError> {
-        self.0.by_key(account, periods, key)
-    }
-    fn by_keys(&mut self, wanted: &[Wanted<'_>]) -> Result<Vec<Option<Entry>>, StoreError> {
-        self.0.by_keys(wanted)
-    }
-    fn keys(&mut self) -> Result<Vec<ApiKey>, StoreError> {
-        self.0.keys()
-    }
-    fn claim(&mut self, account: &str) -> Result<Claim, StoreError> {
-        self.0.claim(account)
-    }
-    fn owns(&self, account: &str) -> bool {
-        self.0.owns(account)
-    }
-    fn renew(&mut self) -> Result<Vec<String>, StoreError> {
-        self.0.renew()
-    }
-    fn release(&mut self) -> Result<(), StoreError> {
-        self.0.release()
-    }
-    fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
-        self.1.pass();
-        self.0.commit(batch)
+impl Watch for Gate {
+    fn before(&mut self, call: Call<'_>) -> Result<(), StoreError> {
+        if let Call::Commit(_) = call {
+            self.pass();
+        }
+        Ok(())
     }
 }
 
@@ -116,7 +71,7 @@ struct Node {
 
 fn node(database: &Database, name: &str, lease: Duration) -> Node {
     let gate = Gate::default();
-    let store = Gated(database.node(name, lease), gate.clone());
+    let store = Watched(database.node(name, lease), gate.clone());
     // Leases are not renewed, so that a lease of no length can be taken over at any time.
     let options = AuthorityOptions {
         tick: Duration::from_hours(1),

@@ -10,3 +10,4 @@ mod http;
 mod page;
 mod place;
 mod store;
+mod watched;

@@ -4,6 +4,7 @@ use laau_serve::store::{Batch, Claim, Embedded, Store as _, StoreError, Write};
 use laau_serve::{Authority, AuthorityOptions, Change, Entry, Error, Event};
 
 use super::house::{Fault, House, OTHER_NODE, decide, release, settle, spec};
+use crate::watched::{Call, Watch, Watched};
 
 const SHOP: &str = r#"{"name":"shop","policy":{"name":"mw"},"budgets":[10],"horizon":4,"rollover":true}"#;
 
@@ -198,54 +199,16 @@ fn an_account_whose_log_says_otherwise_is_not_served() {
 #[test]
 fn a_store_that_does_not_answer_starts_nothing() {
     struct Away;
-    impl Away {
-        fn error<T>() -> Result<T, StoreError> {
+    impl Watch for Away {
+        fn before(&mut self, _: Call<'_>) -> Result<(), StoreError> {
             Err(StoreError::Unavailable {
                 reason: "away".to_owned(),
             })
         }
     }
-    impl laau_serve::store::Store for Away {
-        fn accounts(&mut self) -> Result<Vec<String>, StoreError> {
-            Self::error()
-        }
-        fn account(&mut self, _: &str) -> Result<Option<laau_serve::store::AccountRecord>, StoreError> {
-            Self::error()
-        }
-        fn file(&mut self, _: &str) -> Result<Option<Vec<u8>>, StoreError> {
-            Self::error()
-        }
-        fn entries(&mut self, _: &str, _: u64, _: u64, _: usize) -> Result<Vec<Entry>, StoreError> {
-            Self::error()
-        }
-        fn by_key(
-            &mut self,
-            _: &str,
-            _: std::ops::RangeInclusive<u64>,
-            _: &str,
-        ) -> Result<Option<Entry>, StoreError> {
-            Self::error()
-        }
-        fn keys(&mut self) -> Result<Vec<laau_serve::ApiKey>, StoreError> {
-            Self::error()
-        }
-        fn claim(&mut self, _: &str) -> Result<Claim, StoreError> {
-            Self::error()
-        }
-        fn owns(&self, _: &str) -> bool {
-            false
-        }
-        fn renew(&mut self) -> Result<Vec<String>, StoreError> {
-            Self::error()
-        }
-        fn release(&mut self) -> Result<(), StoreError> {
-            Self::error()
-        }
-        fn commit(&mut self, _: &Batch) -> Result<(), StoreError> {
-            Self::error()
-        }
-    }
-    let started = Authority::start(Box::new(Away), AuthorityOptions::default());
+    let folder = tempfile::TempDir::new().unwrap();
+    let store = Embedded::open(folder.path().join("store.laau")).unwrap();
+    let started = Authority::start(Box::new(Watched(store, Away)), AuthorityOptions::default());
     assert!(matches!(
         started,
         Err(Error::Store(StoreError::Unavailable { .. }))

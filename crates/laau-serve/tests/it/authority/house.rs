@@ -1,18 +1,19 @@
 //! An authority on a store of its own, with a clock and faults that a test sets.
 
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use laau_serve::store::{AccountRecord, Batch, Claim, Embedded, Store, StoreError};
+use laau_serve::store::{Embedded, StoreError};
 use laau_serve::{
-    AccountSpec, AccountView, Answer, ApiKey, Authority, AuthorityOptions, Change, Clock, Decision,
-    DecisionRequest, Entry, Error, PeriodView, Running, Settled,
+    AccountSpec, AccountView, Answer, Authority, AuthorityOptions, Change, Clock, Decision, DecisionRequest,
+    Entry, Error, PeriodView, Running, Settled,
 };
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
+
+use crate::watched::{Call, Watch, Watched};
 
 /// What the store does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,21 +63,12 @@ impl Shared {
 
 pub(super) const OTHER_NODE: &str = "http://other.example:7171";
 
-struct Faulty {
-    store: Embedded,
+/// Plants the faults.
+struct Faults {
     shared: Arc<Shared>,
     /// As if the machine had gone: nothing is read or written any more. It is not a [`Fault`], since a thread that is dead stays
     /// so when the next one starts.
     dead: Arc<AtomicBool>,
-}
-
-impl Faulty {
-    fn alive(&self) -> Result<(), StoreError> {
-        if self.dead.load(Ordering::SeqCst) {
-            return Err(gone());
-        }
-        Ok(())
-    }
 }
 
 fn gone() -> StoreError {
@@ -85,92 +77,36 @@ fn gone() -> StoreError {
     }
 }
 
-impl Store for Faulty {
-    fn accounts(&mut self) -> Result<Vec<String>, StoreError> {
-        self.alive()?;
-        self.store.accounts()
-    }
-
-    fn account(&mut self, name: &str) -> Result<Option<AccountRecord>, StoreError> {
-        self.alive()?;
-        self.store.account(name)
-    }
-
-    fn file(&mut self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        self.alive()?;
-        self.store.file(digest)
-    }
-
-    fn entries(
-        &mut self,
-        account: &str,
-        period: u64,
-        from: u64,
-        most: usize,
-    ) -> Result<Vec<Entry>, StoreError> {
-        self.alive()?;
-        self.store.entries(account, period, from, most)
-    }
-
-    fn by_key(
-        &mut self,
-        account: &str,
-        periods: RangeInclusive<u64>,
-        key: &str,
-    ) -> Result<Option<Entry>, StoreError> {
-        self.alive()?;
-        if self.shared.take(Fault::Lookup) {
+impl Watch for Faults {
+    fn before(&mut self, call: Call<'_>) -> Result<(), StoreError> {
+        if let Call::Keys = call {
+            self.shared.at_gate.store(true, Ordering::SeqCst);
+            drop(self.shared.gate.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+        if self.dead.load(Ordering::SeqCst) {
             return Err(gone());
         }
-        self.store.by_key(account, periods, key)
-    }
-
-    fn keys(&mut self) -> Result<Vec<ApiKey>, StoreError> {
-        self.shared.at_gate.store(true, Ordering::SeqCst);
-        drop(self.shared.gate.lock().unwrap_or_else(PoisonError::into_inner));
-        self.alive()?;
-        self.store.keys()
-    }
-
-    fn claim(&mut self, account: &str) -> Result<Claim, StoreError> {
-        self.alive()?;
-        if self.shared.is(Fault::Elsewhere) {
-            return Ok(Claim::Elsewhere {
-                address: OTHER_NODE.to_owned(),
-            });
+        match call {
+            Call::Lookup if self.shared.take(Fault::Lookup) => Err(gone()),
+            Call::Commit(batch) if self.shared.is(Fault::Elsewhere) => {
+                let account = batch.epochs.keys().next().cloned().unwrap_or_default();
+                Err(StoreError::Fenced { account })
+            }
+            Call::Commit(_) if self.shared.take(Fault::Before) => Err(gone()),
+            _ => Ok(()),
         }
-        self.store.claim(account)
     }
 
-    fn owns(&self, account: &str) -> bool {
-        !self.shared.is(Fault::Elsewhere) && self.store.owns(account)
-    }
-
-    fn renew(&mut self) -> Result<Vec<String>, StoreError> {
-        self.alive()?;
-        self.store.renew()
-    }
-
-    fn release(&mut self) -> Result<(), StoreError> {
-        self.alive()?;
-        self.store.release()
-    }
-
-    fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
-        self.alive()?;
-        if self.shared.is(Fault::Elsewhere) {
-            let account = batch.epochs.keys().next().cloned().unwrap_or_default();
-            return Err(StoreError::Fenced { account });
-        }
-        if self.shared.take(Fault::Before) {
-            return Err(gone());
-        }
-        self.store.commit(batch)?;
+    fn committed(&mut self) -> Result<(), StoreError> {
         self.shared.commits.fetch_add(1, Ordering::SeqCst);
         if self.shared.take(Fault::After) {
             return Err(gone());
         }
         Ok(())
+    }
+
+    fn owner(&self) -> Option<String> {
+        self.shared.is(Fault::Elsewhere).then(|| OTHER_NODE.to_owned())
     }
 }
 
@@ -225,11 +161,11 @@ impl House {
         assert!(self.serving.is_none());
         self.shared.set(Fault::None);
         self.dead = Arc::default();
-        let store = Faulty {
-            store: reopened(&self.file()),
+        let faults = Faults {
             shared: Arc::clone(&self.shared),
             dead: Arc::clone(&self.dead),
         };
+        let store = Watched(reopened(&self.file()), faults);
         let shared = Arc::clone(&self.shared);
         let options = AuthorityOptions {
             policies: Some(self.policies()),

@@ -1,76 +1,20 @@
 //! A service whose account another node owns.
 
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use laau_serve::http::{Access, HttpOptions, Server};
-use laau_serve::store::{AccountRecord, Batch, Claim, Embedded, Store, StoreError};
-use laau_serve::{ApiKey, Authority, AuthorityOptions, Entry, Metrics};
+use laau_serve::store::Embedded;
+use laau_serve::{Authority, AuthorityOptions, Metrics};
 
 use super::node::{Node, SPEC};
+use crate::watched::{Watch, Watched};
 
-/// A real store, of which another node owns every account.
-struct Elsewhere {
-    store: Embedded,
-    address: String,
-}
+/// Another node, at this address, owns every account.
+struct Elsewhere(String);
 
-impl Store for Elsewhere {
-    fn accounts(&mut self) -> Result<Vec<String>, StoreError> {
-        self.store.accounts()
-    }
-
-    fn account(&mut self, name: &str) -> Result<Option<AccountRecord>, StoreError> {
-        self.store.account(name)
-    }
-
-    fn file(&mut self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        self.store.file(digest)
-    }
-
-    fn entries(
-        &mut self,
-        account: &str,
-        period: u64,
-        from: u64,
-        most: usize,
-    ) -> Result<Vec<Entry>, StoreError> {
-        self.store.entries(account, period, from, most)
-    }
-
-    fn by_key(
-        &mut self,
-        account: &str,
-        periods: RangeInclusive<u64>,
-        key: &str,
-    ) -> Result<Option<Entry>, StoreError> {
-        self.store.by_key(account, periods, key)
-    }
-
-    fn keys(&mut self) -> Result<Vec<ApiKey>, StoreError> {
-        self.store.keys()
-    }
-
-    fn claim(&mut self, _: &str) -> Result<Claim, StoreError> {
-        Ok(Claim::Elsewhere {
-            address: self.address.clone(),
-        })
-    }
-
-    fn owns(&self, _: &str) -> bool {
-        false
-    }
-
-    fn renew(&mut self) -> Result<Vec<String>, StoreError> {
-        self.store.renew()
-    }
-
-    fn release(&mut self) -> Result<(), StoreError> {
-        self.store.release()
-    }
-
-    fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
-        self.store.commit(batch)
+impl Watch for Elsewhere {
+    fn owner(&self) -> Option<String> {
+        Some(self.0.clone())
     }
 }
 
@@ -93,10 +37,7 @@ pub(crate) fn of_another_node(address: &str) -> Node {
         .unwrap();
     drop(authority);
     running.stop().unwrap();
-    let store = Elsewhere {
-        store: Embedded::open(&file).unwrap(),
-        address: address.to_owned(),
-    };
+    let store = Watched(Embedded::open(&file).unwrap(), Elsewhere(address.to_owned()));
     let (authority, running) = Authority::start(Box::new(store), AuthorityOptions::default()).unwrap();
     let options = HttpOptions {
         access: Access::InsecureLoopback,
