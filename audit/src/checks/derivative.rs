@@ -253,6 +253,8 @@ struct Kinks {
     flat: bool,
     /// Whether an active budget is as near the end of all feasible ones, what the lower corner uses.
     cornered: bool,
+    /// Whether an action inside its bounds is not where its own terms cancel: its gain is too small a part of the whole to count.
+    unsettled: bool,
 }
 
 impl Kinks {
@@ -285,6 +287,7 @@ impl Kinks {
             active: 0,
             flat: false,
             cornered: false,
+            unsettled: false,
         };
         let corner = resolved.usage(problem.lower());
         for i in 0..d {
@@ -302,6 +305,7 @@ impl Kinks {
             kinks.margins.push(nearest.max(dual));
             if nearest > NEAR {
                 kinks.free += 1;
+                kinks.unsettled |= dual > NEAR;
                 kinks.flat |= hessian[i * d + i] * x[i].abs() <= 1e-6 * terms[i];
             }
         }
@@ -346,8 +350,9 @@ impl Kinks {
             Inexact::SingularHessian => self.flat,
             Inexact::TooManyActive => self.active > self.free,
             Inexact::DependentConstraints => self.active > 1 || self.active > self.free,
-            // Beyond the lower corner there is no solution: the end of the domain, which a rounding of usage may be.
-            Inexact::NotSolved => self.cornered,
+            // Beyond the lower corner there is no solution: the end of the domain, which a rounding of usage may be. And what is not
+            // where it should be has no derivative of its own.
+            Inexact::NotSolved => self.cornered || self.unsettled,
             _ => false,
         }
     }

@@ -88,7 +88,7 @@ impl Audit for Policies {
             for (name, costs) in &costs {
                 let above = total - costs[index];
                 let allowed = ABOVE * size.max(1.0);
-                if above > allowed && above > allowed + roundings(&task, &episodes.get(index)) {
+                if above > allowed && above > allowed + roundings(&task, &episodes.get(index), opt) {
                     return Err(Failure::new(
                         "above-opt",
                         format!(
@@ -103,19 +103,32 @@ impl Audit for Policies {
     }
 }
 
-/// What the roundings of the budgets are worth at OPT's prices. Where a budget ends a few of them above the lower corners,
-/// they are a good part of what it pays for, and which policy gets them is chance.
-fn roundings(task: &Task, episode: &Episode<'_>) -> f64 {
+/// What the roundings of the budgets are worth at OPT's prices, those of the whole and those of each step: what the reserve leaves a step
+/// may be dear though the whole is not used up. Where a budget ends a few roundings above the lower corners, they are a good part of
+/// what it pays for, and which policy gets them is chance.
+fn roundings(task: &Task, episode: &Episode<'_>, played: &Rollout) -> f64 {
     let optimum = HorizonOptimum::new(task.problem.clone(), HorizonOptions::default());
     let Ok(found) = optimum.and_then(|optimum| optimum.solve(episode.contexts(), episode.budgets())) else {
         return 0.0;
     };
-    let worth = found
-        .multipliers
-        .iter()
-        .zip(episode.budgets())
-        .map(|(price, budget)| price * budget.abs());
-    ROUNDINGS * f64::EPSILON * episode.horizon() as f64 * worth.sum::<f64>()
+    let problem = &*task.problem;
+    let (lower, upper) = (problem.lower(), problem.upper());
+    let d = lower.len();
+    let (mut gradient, mut jacobian) = (vec![0.0; d], vec![0.0; d * episode.budgets().len()]);
+    let mut worth = 0.0;
+    for (t, action) in played.actions.chunks_exact(d).enumerate() {
+        problem.cost_gradient(action, episode.context(t), &mut gradient);
+        problem.usage_jacobian(action, episode.context(t), &mut jacobian);
+        let budgets = found.multipliers.iter().zip(episode.budgets());
+        for ((whole, budget), usage) in budgets.zip(jacobian.chunks_exact(d)) {
+            let of_step = (0..d)
+                .filter(|&i| usage[i] > 0.0 && action[i] > lower[i] && action[i] < upper[i])
+                .map(|i| -gradient[i] / usage[i])
+                .fold(0.0, f64::max);
+            worth += whole.max(of_step) * budget.abs();
+        }
+    }
+    ROUNDINGS * f64::EPSILON * worth
 }
 
 /// The problem, its layer, and the nearest payable action for networks of several actions.

@@ -154,7 +154,11 @@ impl Workspace {
                 reason: Inexact::WeaklyActive,
             },
             // Short of the tolerance it is the derivative of a point nearby.
-            (None, _) if !solution.status.is_solved() || self.is_on_steps(problem, query, solution) => {
+            (None, _)
+                if !solution.status.is_solved()
+                    || self.is_on_steps(problem, query, solution)
+                    || self.leaves_aside(problem, query, solution) =>
+            {
                 not_solved
             }
             (None, _) => Exactness::Exact,
@@ -207,6 +211,64 @@ impl Workspace {
             let risen: f64 = rises.map(|(j, (x, lower))| j.abs() * (x - lower)).sum();
             let size = query.available[m].abs() + evaluations.usage[m].abs();
             NOTICEABLE * risen <= f64::EPSILON * size
+        })
+    }
+
+    /// Whether a free action is not where it should be: one whose whole gain is negligible beside all that is paid counts as solved
+    /// wherever it is, but then its place has another derivative.
+    ///
+    /// The gradient is evaluated only if an action is so small a part of what is paid that it could have moved.
+    fn leaves_aside(
+        &mut self,
+        problem: &dyn SmoothProblem,
+        query: Query<'_>,
+        solution: SolutionRef<'_>,
+    ) -> bool {
+        /// The share of an action, and of the terms that should cancel in its stationarity, that counts as a move.
+        const MOVED: f64 = 1e-6;
+        let Self {
+            options,
+            evaluations,
+            polish,
+            slack: weights,
+            ..
+        } = self;
+        let d = evaluations.d;
+        let (action, lower) = (solution.action, problem.lower());
+        let size = |i: usize| action[i].abs() + (action[i] - lower[i]);
+        for (weight, (price, dual)) in weights
+            .iter_mut()
+            .zip(query.multiplier.iter().zip(solution.duals))
+        {
+            *weight = price + dual;
+        }
+        // Of a held action the dual of its bound and what it pays bound its gradient; of a free one, what it pays is its gradient.
+        let worth = |i: usize| (solution.lower_duals[i] + solution.upper_duals[i]) * size(i);
+        let mut worth: f64 = (0..d).map(worth).sum();
+        for (row, weight) in evaluations.jacobian.chunks_exact(d).zip(weights.iter()) {
+            let paid: f64 = (0..d).map(|i| row[i].abs() * size(i)).sum();
+            worth += 2.0 * weight * paid;
+        }
+        let negligible = options.negligible_gain * worth / (MOVED * MOVED);
+        let bounds = &polish.set.bounds;
+        let free = |i: &usize| bounds[*i] == Bound::Free;
+        let curvatures = evaluations.curvatures();
+        if !(0..d)
+            .filter(free)
+            .any(|i| curvatures[i] * size(i) * size(i) <= negligible)
+        {
+            return false;
+        }
+        evaluations.evaluate(problem, query, action);
+        let curvatures = evaluations.curvatures();
+        (0..d).filter(free).any(|i| {
+            let own = evaluations.gradient[i];
+            let (mut force, mut terms) = (own, own.abs());
+            for (row, weight) in evaluations.jacobian.chunks_exact(d).zip(weights.iter()) {
+                force += weight * row[i];
+                terms += (weight * row[i]).abs();
+            }
+            force.abs() > MOVED * terms && force.abs() > MOVED * curvatures[i] * size(i)
         })
     }
 

@@ -253,3 +253,17 @@ fn a_rounding_that_shows_in_the_action_is_flagged() {
         &[0.500_000_000_000_5],
     );
 }
+
+/// Beside what the third action pays on its lower bound, the others gain nothing that counts: they are left where they are, and that moves
+/// with the price for no reason of theirs.
+#[test]
+fn an_action_that_gains_next_to_nothing_is_flagged_where_it_is_left() {
+    let problem = Steps {
+        soft: false,
+        lower: vec![0.0, 0.0, 1.0],
+        upper: vec![1.0, 1.0, 8e5],
+        matrix: vec![0.0, 8e10, 9e10],
+        weights: vec![7e-9, 4e-9, 1.0],
+    };
+    check(problem, &[5.0, 1.0, 0.0, 1.0], &[8e6], &[5.76e22]);
+}

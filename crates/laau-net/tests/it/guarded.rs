@@ -83,9 +83,9 @@ impl Case {
         Arc::new(Unrolled::new("incumbent", Constant(prices), self.task.solver.clone()).unwrap())
     }
 
-    fn shadow(&self, incumbent: &Arc<dyn Policy>) -> Arc<Shadow> {
+    fn shadow(&self, incumbent: &Arc<dyn Policy>, level: f64) -> Arc<Shadow> {
         let problem = &*self.task.problem;
-        Arc::new(Shadow::new(problem, &**incumbent, LEVEL, &self.episodes).unwrap())
+        Arc::new(Shadow::new(problem, &**incumbent, level, &self.episodes).unwrap())
     }
 
     /// Plays a model behind the guard, paid by exact ledgers.
@@ -176,7 +176,7 @@ fn both_engines_are_right_behind_a_guard() {
                 *bias = 0.3;
             }
             let incumbent = case.incumbent(&model, 0.8);
-            let shadow = case.shadow(&incumbent);
+            let shadow = case.shadow(&incumbent, LEVEL);
             let [(fused_loss, fused), (loss, candle)] = [EngineKind::Fused, EngineKind::Candle].map(|kind| {
                 let mut engine = kind.build(&*case.task.solver, &model.spec, 5).unwrap();
                 engine.guard(Arc::clone(&shadow)).unwrap();
@@ -249,7 +249,9 @@ fn the_engines_equal_the_gradient_of_guarded_episodes() {
         let prices: Vec<f64> = (scales.zip(&model.parameters[biases..]))
             .map(|(scale, bias)| scale * bias.exp())
             .collect();
-        let shadow = case.shadow(&case.incumbent(&model, 0.95));
+        // At this level what the incumbent gains is more than its advice does, and leaves the prices something to decide.
+        let level = if name == "vm-allocation" { 0.98 } else { 0.95 };
+        let shadow = case.shadow(&case.incumbent(&model, 0.95), level);
         let (count, horizon) = (case.episodes.len(), case.episodes.horizon());
         let mut layer = CappedLayer::new(case.task.solver.clone());
         let (mut loss, mut expected, mut limited) = (0.0, vec![0.0; m], false);
@@ -261,7 +263,7 @@ fn the_engines_equal_the_gradient_of_guarded_episodes() {
                 guarded_episode_gradient(&mut layer, &episode, shadow.get(index), &multipliers).unwrap();
             let plain =
                 laau_core::episode_gradient(&mut *case.task.solver.clone(), &episode, &multipliers).unwrap();
-            limited |= plain.cost != found.cost;
+            limited |= (plain.cost - found.cost).abs() > 1e-6 * plain.cost.abs();
             let weight = 1.0 / (count * horizon) as f64;
             loss += weight * found.cost;
             for (i, slope) in found.multipliers[..(horizon - 1) * m].iter().enumerate() {
@@ -311,7 +313,7 @@ fn the_engines_agree_on_minibatches_of_the_paper_behind_a_guard() {
 fn a_guard_of_other_episodes_is_refused() {
     let case = cases().remove(0);
     let model = case.model(mlp(&[4]), Output::Softplus, PriceBase::Plain);
-    let shadow = case.shadow(&case.incumbent(&model, 1.0));
+    let shadow = case.shadow(&case.incumbent(&model, 1.0), LEVEL);
     let fewer = case.episodes.select(&[0, 1]);
     for kind in [EngineKind::Fused, EngineKind::Candle] {
         let mut engine = kind.build(&*case.task.solver, &model.spec, 2).unwrap();
