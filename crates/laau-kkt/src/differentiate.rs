@@ -231,11 +231,11 @@ impl Workspace {
             evaluations,
             polish,
             slack: weights,
+            p: size,
             ..
         } = self;
         let d = evaluations.d;
-        let (action, lower) = (solution.action, problem.lower());
-        let size = |i: usize| action[i].abs() + (action[i] - lower[i]);
+        let action = solution.action;
         for (weight, (price, dual)) in weights
             .iter_mut()
             .zip(query.multiplier.iter().zip(solution.duals))
@@ -243,32 +243,34 @@ impl Workspace {
             *weight = price + dual;
         }
         // Of a held action the dual of its bound and what it pays bound its gradient; of a free one, what it pays is its gradient.
-        let worth = |i: usize| (solution.lower_duals[i] + solution.upper_duals[i]) * size(i);
-        let mut worth: f64 = (0..d).map(worth).sum();
+        let mut worth = 0.0;
+        let duals = solution.lower_duals.iter().zip(solution.upper_duals);
+        for (((size, x), lower), (low, high)) in size.iter_mut().zip(action).zip(problem.lower()).zip(duals) {
+            *size = x.abs() + (x - lower);
+            worth += (low + high) * *size;
+        }
         for (row, weight) in evaluations.jacobian.chunks_exact(d).zip(weights.iter()) {
-            let paid: f64 = (0..d).map(|i| row[i].abs() * size(i)).sum();
+            let paid: f64 = row.iter().zip(&*size).map(|(j, size)| j.abs() * size).sum();
             worth += 2.0 * weight * paid;
         }
         let negligible = options.negligible_gain * worth / (MOVED * MOVED);
         let bounds = &polish.set.bounds;
-        let free = |i: &usize| bounds[*i] == Bound::Free;
-        let curvatures = evaluations.curvatures();
-        if !(0..d)
-            .filter(free)
-            .any(|i| curvatures[i] * size(i) * size(i) <= negligible)
-        {
+        let small = (evaluations.curvatures().iter().zip(&*size))
+            .zip(bounds)
+            .any(|((curvature, size), bound)| *bound == Bound::Free && curvature * size * size <= negligible);
+        if !small {
             return false;
         }
         evaluations.evaluate(problem, query, action);
         let curvatures = evaluations.curvatures();
-        (0..d).filter(free).any(|i| {
+        (0..d).filter(|i| bounds[*i] == Bound::Free).any(|i| {
             let own = evaluations.gradient[i];
             let (mut force, mut terms) = (own, own.abs());
             for (row, weight) in evaluations.jacobian.chunks_exact(d).zip(weights.iter()) {
                 force += weight * row[i];
                 terms += (weight * row[i]).abs();
             }
-            force.abs() > MOVED * terms && force.abs() > MOVED * curvatures[i] * size(i)
+            force.abs() > MOVED * terms && force.abs() > MOVED * curvatures[i] * size[i]
         })
     }
 
