@@ -15,7 +15,7 @@ pub(super) const NAME: &str = "opt";
 ///
 /// | name | default | purpose | range |
 /// |---|---|---|---|
-/// | `tolerance` | `1e-10` | certified suboptimality, relative to the terms of the cost | `(0, 1)` |
+/// | `tolerance` | `1e-10` | certified suboptimality, relative to the terms of the cost, or, if that is less, to the cost or one | `(0, 1)` |
 /// | `acceptable` | `1e-8` | the same, where rounding leaves no step to take (or what `rounding` is worth) | at least `tolerance`, below 1 |
 /// | `max_iterations` | 200 | an error beyond | at least 1 |
 /// | `fraction_to_boundary` | 0.995 | share of the way to the nearest bound that a step may take | `(0, 1)` |
@@ -282,6 +282,14 @@ mod tests {
             .solve(&[0.0; 5], &[50.0])
             .unwrap();
         assert_eq!((found.cost, found.gap, found.iterations), (0.0, 0.0, 0));
+    }
+
+    /// Both actions are best on their upper bounds, where their costs are zero and the terms of these are not.
+    #[test]
+    fn a_cost_that_is_small_beside_its_terms_is_known_as_well_as_a_policy_knows_it() {
+        let problem = LogUtility::new(1, 1, vec![0.0], 0.05, 1.0).unwrap();
+        let found = horizon(problem).solve(&[0.5, 20.0], &[0.0]).unwrap();
+        assert!(found.cost.abs() <= 1e-9, "{}", found.cost);
     }
 
     #[test]

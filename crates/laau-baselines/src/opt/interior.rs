@@ -159,7 +159,9 @@ impl<'a> Iteration<'a> {
             let (cost, size) = self.point.cost(self.problem, self.episode);
             let size = size.max(floor);
             let path = complementarity + dual_residual;
-            if f64::min(path, AHEAD * gap) <= options.tolerance * size {
+            // Where the terms of a cost cancel, a policy is still compared with OPT by the cost itself, or by one.
+            let aim = options.tolerance * size.min(cost.abs().max(1.0));
+            if f64::min(path, AHEAD * gap) <= aim {
                 return Ok(self.found(cost, gap, iterations));
             }
             // Budgets are resolved to rounding, and that has its price. It is an excuse, not an aim: beside a rounding that is dear
