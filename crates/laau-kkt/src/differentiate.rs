@@ -150,7 +150,7 @@ impl Workspace {
             weak,
         ) {
             (Some(reason), _) => Exactness::Approximate { reason },
-            (None, weak) if weak || self.is_almost_idle(query, solution) => Exactness::Approximate {
+            (None, weak) if weak || self.is_almost_idle(problem, query, solution) => Exactness::Approximate {
                 reason: Inexact::WeaklyActive,
             },
             // Short of the tolerance it is the derivative of a point nearby.
@@ -168,8 +168,13 @@ impl Workspace {
     /// Whether an active budget that was larger by its tolerance would not bind: the same kink as one that has so much left.
     ///
     /// How much larger is read off the system, whose Hessian has the dual's part: so only where the dual weighs next to nothing.
-    fn is_almost_idle(&self, query: Query<'_>, solution: SolutionRef<'_>) -> bool {
-        /// A share of an action's marginal price that is next to nothing.
+    fn is_almost_idle(
+        &self,
+        problem: &dyn SmoothProblem,
+        query: Query<'_>,
+        solution: SolutionRef<'_>,
+    ) -> bool {
+        /// A share of an action's marginal price, or of what its marginal cost changes by over its size, that is next to nothing.
         const SLIGHT: f64 = 1e-6;
         let Self {
             system,
@@ -184,7 +189,10 @@ impl Workspace {
                 let priced = |m: usize, price: f64| price * evaluations.jacobian[m * d + i].abs();
                 let all = query.multiplier.iter().zip(duals).enumerate();
                 let all: f64 = all.map(|(m, (price, dual))| priced(m, price + dual)).sum();
-                priced(budget, duals[budget]) <= SLIGHT * all
+                let x = solution.action[i];
+                let size = x.abs() + (x - problem.lower()[i]);
+                // Where nothing else has a price, all of it is the dual's.
+                priced(budget, duals[budget]) <= SLIGHT * all.max(evaluations.curvatures()[i] * size)
             })
         };
         let mut distances = system.idle_distances(evaluations, &polish.set, duals);

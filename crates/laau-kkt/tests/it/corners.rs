@@ -422,3 +422,62 @@ fn an_action_that_weighs_nothing_beside_another_has_its_own_optimum() {
     assert!((action[0] * 1.5 * 2e8 - 1.0).abs() < 1e-6, "{action:?}");
     assert_eq!((action[1], exactness), (4e6, Exactness::Exact));
 }
+
+/// The budget is what the free optimum uses, to the last bit: without a price, a rounding of it is all that the dual can be.
+#[test]
+fn a_budget_that_the_free_optimum_uses_up_is_a_kink_without_a_price_too() {
+    let problem = AutoDiff::new(Valley {
+        lower: [-30.0, 0.0],
+        upper: [1.0, 800.0],
+    })
+    .unwrap();
+    let mut layer = solver(problem);
+    let query = Query {
+        context: &[0.0, 1.8e7],
+        multiplier: &[0.0],
+        available: &[6_484_284_900_000_000.0],
+    };
+    let (action, _, exactness) = answer(&mut layer, query);
+    assert_ne!(exactness, Exactness::Exact, "{action:?}");
+}
+
+/// Cost `Σ ½ w x² − c x`, usage `Σ a (x − bottom)²`, the bottom three tenths of the way up the box.
+struct Valley {
+    lower: [f64; 2],
+    upper: [f64; 2],
+}
+
+impl ProblemFunctions for Valley {
+    fn name(&self) -> &'static str {
+        "valley"
+    }
+    fn dimensions(&self) -> Dimensions {
+        Dimensions {
+            actions: 2,
+            budgets: 1,
+            context: 2,
+        }
+    }
+    fn lower(&self) -> &[f64] {
+        &self.lower
+    }
+    fn upper(&self) -> &[f64] {
+        &self.upper
+    }
+    fn cost<T: Number>(&self, x: &[T], c: &[T]) -> T {
+        (x[0] * 2e4 - c[0]) * x[0] + (x[1] * 1.5e4 - c[1]) * x[1]
+    }
+    fn usage<T: Number>(&self, x: &[T], _: &[T], out: &mut [T]) {
+        let above = |i: usize| x[i] - (self.lower[i] + 0.3 * (self.upper[i] - self.lower[i]));
+        out[0] = above(0) * above(0) * 1e10 + above(1) * above(1) * 5e10;
+    }
+    fn least_usage(&self, out: &mut [f64]) {
+        out[0] = 0.0;
+    }
+    fn structure(&self) -> Structure {
+        Structure {
+            diagonal_hessian: true,
+            affine_usage: false,
+        }
+    }
+}
