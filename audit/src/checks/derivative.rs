@@ -303,9 +303,9 @@ impl Kinks {
             };
             let nearest = slack(lower).min(slack(upper));
             kinks.margins.push(nearest.max(dual));
+            kinks.unsettled |= dual > NEAR && x[i] != lower && x[i] != upper;
             if nearest > NEAR {
                 kinks.free += 1;
-                kinks.unsettled |= dual > NEAR;
                 kinks.flat |= hessian[i * d + i] * x[i].abs() <= 1e-6 * terms[i];
             }
         }

@@ -189,10 +189,12 @@ impl Workspace {
                 let priced = |m: usize, price: f64| price * evaluations.jacobian[m * d + i].abs();
                 let all = query.multiplier.iter().zip(duals).enumerate();
                 let all: f64 = all.map(|(m, (price, dual))| priced(m, price + dual)).sum();
+                let unpriced =
+                    (query.multiplier.iter().enumerate()).all(|(m, price)| priced(m, *price) == 0.0);
                 let x = solution.action[i];
-                let size = x.abs() + (x - problem.lower()[i]);
-                // Where nothing else has a price, all of it is the dual's.
-                priced(budget, duals[budget]) <= SLIGHT * all.max(evaluations.curvatures()[i] * size)
+                let own = evaluations.curvatures()[i] * (x.abs() + (x - problem.lower()[i]));
+                // Where nothing has a price, all of it is the dual's.
+                priced(budget, duals[budget]) <= SLIGHT * if unpriced { own } else { all }
             })
         };
         let mut distances = system.idle_distances(evaluations, &polish.set, duals);
