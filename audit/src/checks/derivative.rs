@@ -353,6 +353,8 @@ impl Kinks {
             // Beyond the lower corner there is no solution: the end of the domain, which a rounding of usage may be. And what is not
             // where it should be has no derivative of its own.
             Inexact::NotSolved => self.cornered || self.unsettled,
+            // What a budget leaves above the lower corner may be worth too little to settle who has it: several stand beside their bounds.
+            Inexact::WeaklyActive => self.cornered && self.unsettled,
             _ => false,
         }
     }

@@ -356,16 +356,20 @@ impl Workspace {
         } = self;
         let (lower, upper) = (problem.lower(), problem.upper());
         let set = &mut polish.set;
-        let mut weak = false;
-        for i in 0..evaluations.d {
+        let d = evaluations.d;
+        let near = |i: usize, bound: f64| {
             let x = solution.action[i];
-            let near = |bound: f64| (x - bound).abs() <= options.active_tolerance * (x.abs() + bound.abs());
+            (x - bound).abs() <= options.active_tolerance * (x.abs() + bound.abs())
+        };
+        let (mut weak, mut near_lower) = (false, false);
+        for i in 0..d {
             set.bounds[i] = if solution.lower_duals[i] > 0.0 {
                 Bound::Lower
             } else if solution.upper_duals[i] > 0.0 {
                 Bound::Upper
             } else {
-                weak |= near(lower[i]) || near(upper[i]);
+                near_lower |= near(i, lower[i]);
+                weak |= near(i, upper[i]);
                 Bound::Free
             };
         }
@@ -380,13 +384,23 @@ impl Workspace {
                 }
             } else {
                 // A smaller budget would move an action off its upper bound; on the lower bound it would only be infeasible.
-                let uses = (0..evaluations.d).any(|i| {
-                    set.bounds[i] != Bound::Lower && evaluations.jacobian[m * evaluations.d + i] != 0.0
-                });
+                let uses =
+                    (0..d).any(|i| set.bounds[i] != Bound::Lower && evaluations.jacobian[m * d + i] != 0.0);
                 weak |= uses && slack <= options.active_tolerance * size;
             }
         }
-        weak
+        if weak || !near_lower {
+            return weak;
+        }
+        // An action that alone has what a budget leaves above the lower corner reaches its bound only where nothing is feasible.
+        let is_alone = |i: usize| {
+            set.budgets.iter().any(|&m| {
+                let mut users = (0..d)
+                    .filter(|&k| set.bounds[k] != Bound::Lower && evaluations.jacobian[m * d + k] != 0.0);
+                (users.next(), users.next()) == (Some(i), None)
+            })
+        };
+        (0..d).any(|i| set.bounds[i] == Bound::Free && near(i, lower[i]) && !is_alone(i))
     }
 
     /// The gradient of `upstreamᵀ x` in the inputs of the query.

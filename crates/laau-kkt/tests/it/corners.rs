@@ -24,13 +24,17 @@ fn answer(layer: &mut dyn Differentiate, query: Query<'_>) -> (Vec<f64>, f64, Ex
     (row.action.to_vec(), gradients.available[0], exactness)
 }
 
-#[test]
-fn a_budget_that_is_used_up_at_an_upper_bound_is_a_kink() {
-    let layers: [Box<dyn Differentiate>; 2] = [
+/// The general layer and the closed form.
+fn one_budget_layers() -> [Box<dyn Differentiate>; 2] {
+    [
         Box::new(solver(WeightedFairness::paper())),
         Box::new(FairnessLayer::new(WeightedFairness::paper())),
-    ];
-    for mut layer in layers {
+    ]
+}
+
+#[test]
+fn a_budget_that_is_used_up_at_an_upper_bound_is_a_kink() {
+    for mut layer in one_budget_layers() {
         for number in 0..300 {
             let (context, price) = (
                 0.5 + 0.01 * f64::from(number),
@@ -59,6 +63,39 @@ fn a_budget_that_is_used_up_at_an_upper_bound_is_a_kink() {
                     }
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn an_action_that_alone_has_the_last_of_a_budget_is_no_kink_at_its_lower_bound() {
+    // Below the lower corner is no feasible point; two actions that share what is left have a bound to reach beside it.
+    for (row, exact) in [([1.0, 0.0], true), ([1.0, 1.0], false)] {
+        let matrix = [row, [0.0, 1.0]].concat();
+        let problem = LogUtility::new(2, 2, matrix, 0.02, 10.0).unwrap();
+        let mut layer = solver(problem);
+        let least = 0.02 * (row[0] + row[1]);
+        for relative in [2e-15, 3e-14, 1e-13, 1e-12] {
+            let query = Query {
+                context: &[1.0, 1.0],
+                multiplier: &[0.2, 0.0],
+                available: &[least * (1.0 + relative), 40.0],
+            };
+            let (action, slope, exactness) = answer(&mut layer, query);
+            assert_eq!(exactness == Exactness::Exact, exact, "{query:?}: {action:?}");
+            assert!(!exact || (slope - 1.0).abs() <= 1e-9, "{query:?}: {slope}");
+        }
+    }
+    for mut layer in one_budget_layers() {
+        for relative in [2e-15, 3e-14, 1e-13, 1e-12] {
+            let query = Query {
+                context: &[1.0],
+                multiplier: &[0.01],
+                available: &[1.0 + relative],
+            };
+            let (action, slope, exactness) = answer(&mut *layer, query);
+            assert_eq!(exactness, Exactness::Exact, "{query:?}: {action:?}");
+            assert!((slope - 1.0).abs() <= 1e-9, "{query:?}: {slope}");
         }
     }
 }
