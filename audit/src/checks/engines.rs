@@ -209,6 +209,15 @@ fn with_budgets(played: &Played, factor: f64) -> Option<Episodes> {
     moved.check(&*played.problem).ok().map(|()| moved)
 }
 
+/// The same model with every weight times a factor.
+fn moved(model: &Model, share: f64) -> Model {
+    let mut moved = model.clone();
+    for parameter in &mut moved.parameters {
+        *parameter *= 1.0 + share;
+    }
+    moved
+}
+
 fn networks(case: &EpisodeCase, played: &Played) -> Result<Tally, Failure> {
     let mut rng = ChaCha8Rng::seed_from_u64(case.seed);
     let mut model = model(case, played, &mut rng)?;
@@ -239,12 +248,21 @@ fn networks(case: &EpisodeCase, played: &Played) -> Result<Tally, Failure> {
     let size = losses.0.abs().max(losses.1.abs()).max(1e-9);
     if differ(losses.0, losses.1, tolerance * size) {
         let mut scatter = 0.0_f64;
-        for share in ROUNDINGS {
-            if let Some(moved) = with_budgets(played, 1.0 + share)
-                && let Ok((result, _)) = play(EngineKind::Fused, &model, &moved)
-            {
-                scatter = scatter.max((result.loss - losses.0).abs());
+        let mut see = |model: &Model, episodes: &Episodes| {
+            for (kind, loss) in [(EngineKind::Fused, losses.0), (EngineKind::Candle, losses.1)] {
+                if let Ok((result, _)) = play(kind, model, episodes) {
+                    scatter = scatter.max((result.loss - loss).abs());
+                }
             }
+        };
+        for episodes in ROUNDINGS
+            .iter()
+            .filter_map(|share| with_budgets(played, 1.0 + share))
+        {
+            see(&model, &episodes);
+        }
+        for share in MOVES {
+            see(&moved(&model, share), &played.episodes);
         }
         if differ(losses.0, losses.1, SCATTER * scatter.min(MOST_SCATTER * size)) {
             return Err(Failure::new(
@@ -269,11 +287,7 @@ fn networks(case: &EpisodeCase, played: &Played) -> Result<Tally, Failure> {
     };
     let mut scatter = 0.0_f64;
     for share in MOVES {
-        let mut moved = model.clone();
-        for parameter in &mut moved.parameters {
-            *parameter *= 1.0 + share;
-        }
-        if let Ok((_, gradient)) = play(EngineKind::Fused, &moved, &played.episodes) {
+        if let Ok((_, gradient)) = play(EngineKind::Fused, &moved(&model, share), &played.episodes) {
             let changes = gradient.iter().zip(&fused.1).map(|(a, b)| (a - b).abs());
             scatter = changes.fold(scatter, f64::max);
         }
