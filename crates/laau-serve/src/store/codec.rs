@@ -67,6 +67,14 @@ pub(super) fn unseal_entry(
     )
 }
 
+/// Opens what [`seal_entry`] made for an account; where it stood is part of it.
+pub(super) fn open_entry(account: &str, sealed: &[u8]) -> Result<Entry, StoreError> {
+    let json = sealed.get(SUM..).unwrap_or_default();
+    let entry: Entry =
+        serde_json::from_slice(json).map_err(|error| damaged(&[account.as_bytes()], &error.to_string()))?;
+    unseal_entry(account, entry.period, entry.number, sealed)
+}
+
 /// Refuses an entry that JSON could not give back: it knows no infinity, and no number that is none.
 fn check(account: &str, entry: &Entry) -> Result<(), StoreError> {
     let numbers: [&[f64]; 2] = match &entry.event {

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use redb::{Builder, Database, DatabaseError, StorageError};
 
+use super::book::Book;
+use super::journal::{Journal, open_disk};
 use super::{FORMAT, tables};
 use crate::store::StoreError;
 
@@ -19,7 +21,7 @@ const LARGE: u64 = 64 << 20;
 const MAGIC: [u8; 9] = *b"redb\x1a\x0a\xa9\x0d\x0a";
 
 /// Opens a file, or makes one.
-pub(super) fn open(path: &Path) -> Result<Database, StoreError> {
+pub(super) fn open(path: &Path) -> Result<Book, StoreError> {
     match fs::metadata(path) {
         Ok(data) if !data.is_file() => {
             return Err(unavailable(path, "expected a file"));
@@ -33,7 +35,7 @@ pub(super) fn open(path: &Path) -> Result<Database, StoreError> {
         }
         Err(error) => return Err(unavailable(path, error)),
     }
-    existing(path)
+    Book::open(existing(path)?, Journal::beside(path), open_disk)
 }
 
 /// Makes a store beside the path and moves it there: a crash leaves a whole store or none.

@@ -2,8 +2,13 @@
 //!
 //! A commit writes copies of the pages that it changes and then syncs once; after a crash the last commit is there as a whole or
 //! not at all. Opening a file walks all of it and checks every page, so that a lookup that finds nothing can be believed.
+//!
+//! Commits that only append, which all decisions do, go to a journal beside the file first, at the cost of one write: see
+//! [`book::Book`]. A store that was closed in order has no journal.
 
+mod book;
 mod file;
+mod journal;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -13,19 +18,20 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use book::Book;
 use redb::Database;
 
 use super::{AccountRecord, Batch, Claim, Store, StoreError, Wanted};
 use crate::entry::{ApiKey, Entry};
 
 /// The format this program writes.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// How long a file that failed is left alone before it is opened again.
 const REST: Duration = Duration::from_secs(1);
 
 /// How the file is opened, the first time and after a failure.
-type Opener = Box<dyn Fn() -> Result<Database, StoreError> + Send>;
+type Opener = Box<dyn Fn() -> Result<Book, StoreError> + Send>;
 
 /// The embedded store.
 ///
@@ -39,7 +45,7 @@ pub struct Embedded {
 }
 
 enum State {
-    Open(Database),
+    Open(Book),
     /// Reading or writing failed; it may pass.
     Failed {
         reason: String,
@@ -69,15 +75,15 @@ impl Embedded {
             opener,
             epoch: 0,
         };
-        store.epoch = store.with(tables::next_epoch)?;
+        store.epoch = store.read(tables::next_epoch)?;
         Ok(store)
     }
 
-    /// Lets the database do something, and takes it away if it fails.
-    fn with<T>(&mut self, work: impl FnOnce(&Database) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    /// Lets the store do something, and takes it away if it fails.
+    fn with<T>(&mut self, work: impl FnOnce(&mut Book) -> Result<T, StoreError>) -> Result<T, StoreError> {
         self.reopen()?;
-        let db = match &self.state {
-            State::Open(db) => db,
+        let book = match &mut self.state {
+            State::Open(book) => book,
             State::Failed { reason, .. } => {
                 return Err(StoreError::Unavailable {
                     reason: reason.clone(),
@@ -89,7 +95,7 @@ impl Embedded {
                 });
             }
         };
-        let outcome = catch_unwind(AssertUnwindSafe(|| work(db)));
+        let outcome = catch_unwind(AssertUnwindSafe(|| work(book)));
         let (state, error) = match outcome {
             Ok(Err(StoreError::Unavailable { reason })) => (
                 State::Failed {
@@ -113,24 +119,29 @@ impl Embedded {
         Err(error)
     }
 
+    /// Reads what is never in the journal.
+    fn read<T>(&mut self, work: impl FnOnce(&Database) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        self.with(|book| work(book.database()))
+    }
+
     /// Opens the file again after a failure, once it has rested.
     fn reopen(&mut self) -> Result<(), StoreError> {
         match &self.state {
             State::Failed { at, .. } if at.elapsed() >= REST => {}
             _ => return Ok(()),
         }
-        let opened = guarded(&self.opener).and_then(|db| {
+        let opened = guarded(&self.opener).and_then(|book| {
             // Somebody else had the file: an epoch of our own tells the commits that were prepared before.
-            let epoch = match tables::epoch(&db)? {
+            let epoch = match tables::epoch(book.database())? {
                 epoch if epoch == self.epoch => epoch,
-                _ => tables::next_epoch(&db)?,
+                _ => tables::next_epoch(book.database())?,
             };
-            Ok((db, epoch))
+            Ok((book, epoch))
         });
         match opened {
-            Ok((db, epoch)) => {
+            Ok((book, epoch)) => {
                 self.epoch = epoch;
-                self.state = State::Open(db);
+                self.state = State::Open(book);
                 Ok(())
             }
             Err(error) => {
@@ -154,14 +165,23 @@ impl Embedded {
 
 impl Drop for Embedded {
     fn drop(&mut self) {
-        self.replace(State::Broken {
+        let closed = State::Broken {
             reason: "closed".to_owned(),
-        });
+        };
+        let State::Open(book) = std::mem::replace(&mut self.state, closed) else {
+            return;
+        };
+        let outcome = catch_unwind(AssertUnwindSafe(|| book.close()));
+        if !matches!(outcome, Ok(Ok(()))) {
+            tracing::warn!(
+                "the store could not be closed in order: its journal is read when it is opened again"
+            );
+        }
     }
 }
 
 /// Opens a database; a file that makes redb panic is damaged.
-fn guarded(opener: &Opener) -> Result<Database, StoreError> {
+fn guarded(opener: &Opener) -> Result<Book, StoreError> {
     catch_unwind(AssertUnwindSafe(opener)).unwrap_or_else(|panic| {
         Err(StoreError::Damaged {
             reason: words(panic.as_ref()),
@@ -177,15 +197,15 @@ fn words(panic: &(dyn std::any::Any + Send)) -> String {
 
 impl Store for Embedded {
     fn accounts(&mut self) -> Result<Vec<String>, StoreError> {
-        self.with(tables::accounts)
+        self.read(tables::accounts)
     }
 
     fn account(&mut self, name: &str) -> Result<Option<AccountRecord>, StoreError> {
-        self.with(|db| tables::account(db, name))
+        self.read(|db| tables::account(db, name))
     }
 
     fn file(&mut self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        self.with(|db| tables::file(db, digest))
+        self.read(|db| tables::file(db, digest))
     }
 
     fn entries(
@@ -195,7 +215,7 @@ impl Store for Embedded {
         from: u64,
         most: usize,
     ) -> Result<Vec<Entry>, StoreError> {
-        self.with(|db| tables::entries(db, account, period, from, most))
+        self.with(|book| tables::entries(book.settled()?, account, period, from, most))
     }
 
     fn by_key(
@@ -213,11 +233,11 @@ impl Store for Embedded {
     }
 
     fn by_keys(&mut self, wanted: &[Wanted<'_>]) -> Result<Vec<Option<Entry>>, StoreError> {
-        self.with(|db| tables::by_keys(db, wanted))
+        self.with(|book| tables::by_keys(book.settled()?, wanted))
     }
 
     fn keys(&mut self) -> Result<Vec<ApiKey>, StoreError> {
-        self.with(tables::keys)
+        self.read(tables::keys)
     }
 
     fn claim(&mut self, _account: &str) -> Result<Claim, StoreError> {
@@ -231,7 +251,7 @@ impl Store for Embedded {
     }
 
     fn renew(&mut self) -> Result<Vec<String>, StoreError> {
-        self.with(tables::tidy)?;
+        self.read(tables::tidy)?;
         Ok(Vec::new())
     }
 
@@ -241,7 +261,7 @@ impl Store for Embedded {
 
     fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
         self.reopen()?;
-        let epoch = self.epoch;
-        self.with(|db| tables::commit(db, epoch, batch))
+        batch.fenced(|_, claimed| claimed == self.epoch)?;
+        self.with(|book| book.commit(batch))
     }
 }

@@ -34,6 +34,9 @@ const CHUNK: usize = 256;
 
 const FORMAT_KEY: &str = "format";
 const EPOCH_KEY: &str = "epoch";
+/// The generation of the journal that the database has not taken over, and whether there is a journal.
+const GENERATION_KEY: &str = "generation";
+const JOURNAL_KEY: &str = "journal";
 
 /// Everything redb may say while a transaction is under way.
 fn failed(error: impl Into<redb::Error>) -> StoreError {
@@ -61,10 +64,12 @@ pub(super) fn make(db: &Database) -> Result<(), StoreError> {
     write.open_table(KEYS).map_err(failed)?;
     set_meta(&write, FORMAT_KEY, u64::from(FORMAT))?;
     set_meta(&write, EPOCH_KEY, 0)?;
+    set_meta(&write, GENERATION_KEY, 0)?;
+    set_meta(&write, JOURNAL_KEY, 0)?;
     write.commit().map_err(failed)
 }
 
-/// Refuses a redb file that is not ours.
+/// Refuses a redb file that is not ours. One of the format before, which had no journal, becomes one of this format.
 pub(super) fn recognise(db: &Database) -> Result<(), StoreError> {
     let read = db.begin_read().map_err(failed)?;
     let ours = read
@@ -76,6 +81,13 @@ pub(super) fn recognise(db: &Database) -> Result<(), StoreError> {
     }
     match meta(&read, FORMAT_KEY)? {
         format if format == u64::from(FORMAT) => Ok(()),
+        1 => {
+            let write = db.begin_write().map_err(failed)?;
+            set_meta(&write, FORMAT_KEY, u64::from(FORMAT))?;
+            set_meta(&write, GENERATION_KEY, 0)?;
+            set_meta(&write, JOURNAL_KEY, 0)?;
+            write.commit().map_err(failed)
+        }
         format => Err(foreign(&format!("format {format}"))),
     }
 }
@@ -126,6 +138,12 @@ pub(super) fn next_epoch(db: &Database) -> Result<u64, StoreError> {
     set_meta(&write, EPOCH_KEY, next)?;
     write.commit().map_err(failed)?;
     Ok(next)
+}
+
+/// The generation of the journal that holds what the database does not, and whether there is such a journal.
+pub(super) fn generation(db: &Database) -> Result<(u64, bool), StoreError> {
+    let read = db.begin_read().map_err(failed)?;
+    Ok((meta(&read, GENERATION_KEY)?, meta(&read, JOURNAL_KEY)? != 0))
 }
 
 pub(super) fn accounts(db: &Database) -> Result<Vec<String>, StoreError> {
@@ -229,11 +247,81 @@ fn request_key<'a>(account: &'a str, period: &'a [u8], key: &'a str) -> [&'a [u8
     [account.as_bytes(), period, key.as_bytes()]
 }
 
-/// Writes a batch under an epoch, all of it or nothing.
-pub(super) fn commit(db: &Database, epoch: u64, batch: &Batch) -> Result<(), StoreError> {
-    batch.fenced(|_, claimed| claimed == epoch)?;
+/// A line of a log as it is stored.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Line {
+    pub(super) account: String,
+    pub(super) period: u64,
+    pub(super) number: u64,
+    /// The idempotency key of its request.
+    pub(super) key: Option<String>,
+    pub(super) sealed: Vec<u8>,
+}
+
+impl Line {
+    pub(super) fn new(account: &str, entry: &Entry) -> Result<Self, StoreError> {
+        Ok(Self::sealed(account, entry, seal_entry(account, entry)?))
+    }
+
+    pub(super) fn sealed(account: &str, entry: &Entry, sealed: Vec<u8>) -> Self {
+        Self {
+            account: account.to_owned(),
+            period: entry.period,
+            number: entry.number,
+            key: entry.request.as_ref().map(|request| request.key.clone()),
+            sealed,
+        }
+    }
+
+    /// What no other line may have: the number, and the key of the request. No name has the byte that ends it.
+    pub(super) fn marks(&self) -> impl Iterator<Item = Vec<u8>> {
+        let mark =
+            |last: &[u8]| [self.account.as_bytes(), b"\xff", &self.period.to_le_bytes(), last].concat();
+        let number = mark(&[b"#", &self.number.to_le_bytes()[..]].concat());
+        let key = self
+            .key
+            .as_ref()
+            .map(|key| mark(&[b"k", key.as_bytes()].concat()));
+        std::iter::once(number).chain(key)
+    }
+
+    pub(super) fn fenced(&self) -> StoreError {
+        StoreError::Fenced {
+            account: self.account.clone(),
+        }
+    }
+}
+
+/// Refuses lines that the database has already, by their numbers or keys.
+pub(super) fn expect_new(db: &Database, lines: &[Line]) -> Result<(), StoreError> {
+    let read = db.begin_read().map_err(failed)?;
+    let entries = read.open_table(ENTRIES).map_err(failed)?;
+    let requests = read.open_table(REQUESTS).map_err(failed)?;
+    for line in lines {
+        let (account, period) = (line.account.as_str(), line.period);
+        let entry = entries.get((account, period, line.number)).map_err(failed)?;
+        let known = match &line.key {
+            Some(key) => requests.get((account, period, key.as_str())).map_err(failed)?,
+            None => None,
+        };
+        if entry.is_some() || known.is_some() {
+            return Err(line.fenced());
+        }
+    }
+    Ok(())
+}
+
+/// Writes lines of the journal and then a batch, all of it or nothing, and begins another generation of the journal.
+pub(super) fn commit(
+    db: &Database,
+    lines: &[Line],
+    batch: &Batch,
+    (generation, journal): (u64, bool),
+) -> Result<(), StoreError> {
     let write = db.begin_write().map_err(failed)?;
-    let outcome = write_all(&write, batch);
+    let outcome = write_all(&write, lines, batch)
+        .and_then(|()| set_meta(&write, GENERATION_KEY, generation))
+        .and_then(|()| set_meta(&write, JOURNAL_KEY, u64::from(journal)));
     if outcome.is_err() {
         // The fault is told, not that of aborting; an aborted transaction leaves nothing in any case.
         let _ = write.abort();
@@ -266,41 +354,43 @@ pub(super) fn tidy(db: &Database) -> Result<(), StoreError> {
     write.commit().map_err(failed)
 }
 
-fn write_all(write: &WriteTransaction, batch: &Batch) -> Result<(), StoreError> {
+fn write_all(write: &WriteTransaction, lines: &[Line], batch: &Batch) -> Result<(), StoreError> {
     {
         let mut entries = write.open_table(ENTRIES).map_err(failed)?;
         let mut requests = write.open_table(REQUESTS).map_err(failed)?;
-        for one in &batch.writes {
-            let Write::Append { account, entry } = one else {
-                write_one(write, one)?;
-                continue;
-            };
-            let (period, number) = (entry.period, entry.number);
-            let sealed = seal_entry(account, entry)?;
+        let mut append = |line: &Line| {
+            let (account, period, number) = (line.account.as_str(), line.period, line.number);
             let old = entries
-                .insert((account.as_str(), period, number), &*sealed)
+                .insert((account, period, number), &*line.sealed)
                 .map_err(failed)?;
             if old.is_some() {
-                return Err(StoreError::Fenced {
-                    account: account.clone(),
-                });
+                return Err(line.fenced());
             }
-            if let Some(request) = &entry.request {
+            if let Some(key) = &line.key {
                 let sealed = seal(
-                    &request_key(account, &period.to_le_bytes(), &request.key),
+                    &request_key(account, &period.to_le_bytes(), key),
                     &number.to_le_bytes(),
                 );
-                let key = (account.as_str(), period, request.key.as_str());
-                let old = requests.insert(key, &*sealed).map_err(failed)?;
+                let old = requests
+                    .insert((account, period, key.as_str()), &*sealed)
+                    .map_err(failed)?;
                 if old.is_some() {
-                    return Err(StoreError::Fenced {
-                        account: account.clone(),
-                    });
+                    return Err(line.fenced());
                 }
+            }
+            Ok(())
+        };
+        for line in lines {
+            append(line)?;
+        }
+        for one in &batch.writes {
+            match one {
+                Write::Append { account, entry } => append(&Line::new(account, entry)?)?,
+                one => write_one(write, one)?,
             }
         }
     }
-    forget_chunk(write, CHUNK + 2 * batch.writes.len())
+    forget_chunk(write, CHUNK + 2 * (lines.len() + batch.writes.len()))
 }
 
 fn write_one(write: &WriteTransaction, one: &Write) -> Result<(), StoreError> {

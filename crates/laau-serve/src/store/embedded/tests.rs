@@ -10,7 +10,9 @@ use std::time::Instant;
 use redb::backends::FileBackend;
 use redb::{Builder, StorageBackend};
 
-use super::{Embedded, State, file, tables};
+use super::book::Book;
+use super::journal::Journal;
+use super::{Embedded, State, tables};
 use crate::entry::{Entry, Event};
 use crate::store::{Batch, Claim, Store, StoreError, Write};
 
@@ -62,16 +64,19 @@ impl StorageBackend for Failing {
 /// A store on a disk that fails when it is told to.
 fn failing(path: PathBuf) -> (Embedded, Arc<AtomicI64>) {
     let left = Arc::new(AtomicI64::new(i64::MAX));
-    drop(file::open(&path).expect("a new store"));
+    drop(Embedded::open(&path).expect("a new store"));
     let shared = Arc::clone(&left);
     let opener = move || {
         let file = std::fs::OpenOptions::new().read(true).write(true).open(&path);
-        let disk = FileBackend::new(file.expect("it is there")).expect("it is free");
-        let left = Arc::clone(&shared);
-        let opened = Builder::new().create_with_backend(Failing { disk, left });
-        opened.map_err(|error| StoreError::Unavailable {
+        let failing = |file| Failing {
+            disk: FileBackend::new(file).expect("it is free"),
+            left: Arc::clone(&shared),
+        };
+        let opened = Builder::new().create_with_backend(failing(file.expect("it is there")));
+        let db = opened.map_err(|error| StoreError::Unavailable {
             reason: error.to_string(),
-        })
+        })?;
+        Book::open(db, Journal::beside(&path), |file| Ok(Box::new(failing(file))))
     };
     (Embedded::new(Box::new(opener)).expect("opens"), left)
 }
@@ -110,13 +115,18 @@ fn a_full_disk_loses_nothing_and_passes() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (mut store, left) = failing(folder.path().join("store"));
     // Each commit fails at another write, until all of them are reached.
-    let (mut stored, mut failures) = (0_u64, 0);
+    let (mut stored, mut failures) = (0_u64, 0_usize);
     for budget in 0..60 {
         let batch = appending(&mut store, stored).expect("the disk is not full yet");
         left.store(budget, Ordering::Relaxed);
         let outcome = store.commit(&batch);
         match &outcome {
-            Ok(()) => stored += 1,
+            Ok(()) => {
+                stored += 1;
+                // The disk is as full while the database takes the journal over.
+                let read = store.entries("a", 0, 0, usize::MAX);
+                failures += usize::from(read.is_err());
+            }
             Err(StoreError::Unavailable { .. }) => {
                 failures += 1;
                 // While it is full, and while the file rests.
@@ -198,7 +208,7 @@ fn what_is_forgotten_is_deleted_in_the_end() {
     };
     batch.writes = (0..1000).map(append).collect();
     store.commit(&batch).expect("the disk works");
-    let count = |store: &mut Embedded| store.with(tables::stored).expect("reads");
+    let count = |store: &mut Embedded| store.read(tables::stored).expect("reads");
     assert_eq!(count(&mut store), 1000);
     batch.writes = vec![Write::Forget {
         account: "a".to_owned(),
