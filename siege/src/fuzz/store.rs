@@ -1,7 +1,7 @@
 //! Damaged store files: the service refuses to start, says 503, or gives back what was written; never anything else.
 //!
-//! One exception: a commit is synced once, so that damage to the last one of a killed service looks like a commit that the kill cut
-//! off, and is taken back as that.
+//! One exception: a commit is synced once, so that damage to the last one in the journal of a killed service looks like a commit that
+//! the kill cut off, and is taken back as that.
 //!
 //! A panic of the library that reads the file is no fault here if the service survives it and says that the store is damaged.
 
@@ -40,11 +40,15 @@ pub(super) async fn run(laau: &Path, cases: u64, seed: u64) -> anyhow::Result<Fo
     let secret = make_key(laau, &store, "admin", None)?;
     let mut node = Node::new(laau, &store, folder.path(), "store")?;
     node.up().await?;
-    let written = write(&node, &secret).await?;
-    // Killed, and then ended in order: a file has both forms.
+    write(&node, &secret).await?;
+    // Killed, and then ended in order: a store has both forms, with a journal and without.
     node.kill()?;
-    let killed = std::fs::read(&path)?;
+    let journal = folder.path().join("store.redb.journal");
+    let killed = [std::fs::read(&path)?, std::fs::read(&journal)?];
     node.up().await?;
+    let response = Client::new(node.address, PATIENCE).send(&log(&secret)).await?;
+    ensure!(response.status == 200, "{} {}", response.status, response.text());
+    let written = response.json();
     node.signal(Signal::TERM)?;
     ensure!(
         node.end(PATIENCE).await?.is_some_and(|status| status.success()),
@@ -56,8 +60,16 @@ pub(super) async fn run(laau: &Path, cases: u64, seed: u64) -> anyhow::Result<Fo
     let mut found = Found::default();
     for number in 0..cases {
         let was_killed = random.random_bool(0.5);
-        let bytes = damage(if was_killed { &killed } else { &ended }, &mut random);
-        std::fs::write(&path, &bytes)?;
+        if was_killed {
+            let mut files = killed.clone();
+            let which = random.random_range(0..files.len());
+            files[which] = damage(&killed[which], &mut random);
+            std::fs::write(&path, &files[0])?;
+            std::fs::write(&journal, &files[1])?;
+        } else {
+            std::fs::write(&path, damage(&ended, &mut random))?;
+            let _ = std::fs::remove_file(&journal);
+        }
         let told = || format!("damaged store {number}, seed {seed}, killed before: {was_killed}");
         one(&mut node, &secret, &written, was_killed, &mut found)
             .await
@@ -66,8 +78,8 @@ pub(super) async fn run(laau: &Path, cases: u64, seed: u64) -> anyhow::Result<Fo
     Ok(found)
 }
 
-/// An account with some decisions; gives its log.
-async fn write(node: &Node, secret: &str) -> anyhow::Result<Value> {
+/// An account with some decisions.
+async fn write(node: &Node, secret: &str) -> anyhow::Result<()> {
     let mut client = Client::new(node.address, PATIENCE);
     let spec = json!({"name": "kept", "policy": {"name": "mw"}, "budgets": [50.0], "horizon": 100,
                       "problem": {"name": "weighted-fairness", "lower": 0.1}});
@@ -87,9 +99,7 @@ async fn write(node: &Node, secret: &str) -> anyhow::Result<Value> {
         let response = client.send(&request).await?;
         ensure!(response.status < 300, "{} {}", response.status, response.text());
     }
-    let response = client.send(&log(secret)).await?;
-    ensure!(response.status == 200, "{} {}", response.status, response.text());
-    Ok(response.json())
+    Ok(())
 }
 
 fn log(secret: &str) -> Request {
