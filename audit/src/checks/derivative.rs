@@ -140,6 +140,7 @@ fn exact(probe: Probe, gradient: f64, found: &Sides, kinks: &Kinks) -> Result<()
     if let (true, Some(best)) = (known, found.best())
         && kinks.within(1e-2) == 0
         && found.agrees(gradient, best) == Some(false)
+        && (gradient - best.value).abs() > kinks.grain * found.unit
     {
         return Err(Failure::new("wrong-gradient", describe()));
     }
@@ -253,6 +254,8 @@ struct Kinks {
     flat: bool,
     /// Whether an active budget is as near the end of all feasible ones, what the lower corner uses.
     cornered: bool,
+    /// The share that eight roundings of an active budget are of what it leaves above the lower corner: answers are no finer.
+    grain: f64,
     /// Whether an action inside its bounds is not where its own terms cancel: its gain is too small a part of the whole to count.
     unsettled: bool,
 }
@@ -287,6 +290,7 @@ impl Kinks {
             active: 0,
             flat: false,
             cornered: false,
+            grain: 0.0,
             unsettled: false,
         };
         let corner = resolved.usage(problem.lower());
@@ -331,7 +335,10 @@ impl Kinks {
                 query.available[row] - corner[row],
                 query.available[row].abs() + corner[row].abs(),
             );
-            kinks.cornered |= slack <= NEAR && room <= NEAR;
+            if slack <= NEAR && room <= NEAR {
+                kinks.cornered = true;
+                kinks.grain = kinks.grain.max(8.0 * f64::EPSILON / room);
+            }
         }
         kinks
     }
