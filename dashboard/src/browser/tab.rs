@@ -120,6 +120,17 @@ impl Tab {
         Ok(())
     }
 
+    /// Goes to a page that is a file.
+    ///
+    /// # Errors
+    /// A page that cannot be found or does not load.
+    pub fn go_to_file(&mut self, page: &Path) -> anyhow::Result<()> {
+        let path = page
+            .canonicalize()
+            .with_context(|| format!("cannot find {}", page.display()))?;
+        self.go(&format!("file://{}", path.display()))
+    }
+
     /// The value of an expression in the page; promises are waited for.
     ///
     /// # Errors
@@ -239,6 +250,21 @@ impl Tab {
         &self.requests
     }
 
+    /// The addresses outside the page's own files that were asked for so far.
+    #[must_use]
+    pub fn requests_outside(&self) -> Vec<&str> {
+        let own = |address: &&str| {
+            ["file:", "data:", "blob:"]
+                .iter()
+                .any(|own| address.starts_with(own))
+        };
+        self.requests
+            .iter()
+            .map(String::as_str)
+            .filter(|address| !own(address))
+            .collect()
+    }
+
     fn ask(&mut self, method: &str, parameters: &Value) -> anyhow::Result<Value> {
         self.asked += 1;
         let mut question = json!({"id": self.asked, "method": method, "params": parameters});
@@ -334,10 +360,10 @@ mod tests {
         Some(browser.tab().unwrap())
     }
 
-    fn page(folder: &TempDir, html: &str) -> String {
+    fn show(tab: &mut Tab, folder: &TempDir, html: &str) {
         let path = folder.path().join("page.html");
         std::fs::write(&path, html).unwrap();
-        format!("file://{}", path.display())
+        tab.go_to_file(&path).unwrap();
     }
 
     #[test]
@@ -347,7 +373,7 @@ mod tests {
         };
         let folder = tempfile::tempdir().unwrap();
         let html = "<button onclick='document.title = \"clicked\"'>x</button><input id=a><input id=b>";
-        tab.go(&page(&folder, html)).unwrap();
+        show(&mut tab, &folder, html);
         tab.click("button").unwrap();
         tab.wait("document.title === 'clicked'").unwrap();
         tab.press("Tab").unwrap();
@@ -366,8 +392,7 @@ mod tests {
             return;
         };
         let folder = tempfile::tempdir().unwrap();
-        tab.go(&page(&folder, "<button onclick='missing()'>x</button>"))
-            .unwrap();
+        show(&mut tab, &folder, "<button onclick='missing()'>x</button>");
         tab.click("button").unwrap();
         tab.evaluate("fetch('https://example.org/a').catch(() => 0)")
             .unwrap();
@@ -376,11 +401,7 @@ mod tests {
                 .iter()
                 .any(|error| error.contains("missing is not defined"))
         );
-        assert!(
-            tab.requests()
-                .iter()
-                .any(|address| address == "https://example.org/a")
-        );
+        assert_eq!(tab.requests_outside(), ["https://example.org/a"]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::bench::HISTORY;
 use crate::bench::history::{self, Record};
-use crate::browser::Browser;
+use crate::browser::{Browser, Look};
 use crate::peers::Latest;
 
 /// What to draw, and where.
@@ -52,7 +52,15 @@ pub fn run(arguments: &DashboardArgs, root: &Path) -> anyhow::Result<()> {
     println!("{}", output.display());
     if let Some(picture) = &arguments.picture {
         let browser = Browser::find().context("a picture needs Chromium")?;
-        browser.screenshot(&output, picture, (1280, 2450), arguments.dark)?;
+        let mut tab = browser.tab()?;
+        tab.look(Look {
+            width: 1280,
+            height: 2450,
+            dark: arguments.dark,
+            still: true,
+        })?;
+        tab.go_to_file(&output)?;
+        tab.screenshot(picture)?;
         println!("{}", picture.display());
     }
     Ok(())
@@ -240,10 +248,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("dashboard.html");
         std::fs::write(&path, page(&records()).unwrap().into_string()).unwrap();
-        let visit = browser.visit(&path, PROBE).unwrap();
-        assert_eq!((&visit.errors, &visit.requests), (&vec![], &vec![]));
-        let answer = &visit.answer;
-        assert_eq!(answer["error"], serde_json::Value::Null);
+        let mut tab = browser.tab().unwrap();
+        tab.go_to_file(&path).unwrap();
+        let answer = tab.evaluate(&format!("(() => {{ {PROBE} }})()")).unwrap();
+        assert_eq!(tab.errors(), [] as [&str; 0]);
+        assert_eq!(tab.requests_outside(), [] as [&str; 0]);
         assert_eq!(answer["first"][0], "train/fused/N=20,batch=10,width=10");
         assert_eq!(answer["changes"][0], "+50.0 % slower");
         assert_eq!(answer["changes"][1], "+20.0 % noise");

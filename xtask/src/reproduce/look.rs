@@ -53,19 +53,15 @@ pub(super) fn look(page: &Path) -> anyhow::Result<String> {
     let Some(browser) = Browser::find() else {
         return Ok("not looked at in a browser: no chromium was found".to_owned());
     };
-    let visit = browser.visit(page, PROBE)?;
-    ensure!(
-        visit.errors.is_empty(),
-        "the page has errors: {}",
-        visit.errors.join("; ")
-    );
-    ensure!(
-        visit.requests.is_empty(),
-        "the page asks for {}",
-        visit.requests.join(", ")
-    );
-    let seen: Seen = serde_json::from_value(visit.answer.clone())
-        .with_context(|| format!("the probe answered {}", visit.answer))?;
+    let mut tab = browser.tab()?;
+    tab.go_to_file(page)?;
+    let answer = tab.evaluate(&format!("(() => {{ {PROBE} }})()"))?;
+    let requests = tab.requests_outside();
+    ensure!(requests.is_empty(), "the page asks for {}", requests.join(", "));
+    let errors = tab.errors();
+    ensure!(errors.is_empty(), "the page has errors: {}", errors.join("; "));
+    let seen: Seen =
+        serde_json::from_value(answer.clone()).with_context(|| format!("the probe answered {answer}"))?;
     ensure!(seen.figures > 0, "the page has no figures");
     ensure!(
         seen.invisible.is_empty(),
