@@ -153,16 +153,24 @@ fn pages_of_problems(manifest: &Manifest, folder: &Path, root: &Path) -> anyhow:
 
 /// What the README says of the run itself.
 fn run_sentence(manifest: &Manifest, policies: &[PolicyRow], problems: &[ProblemRow]) -> String {
-    let seconds = manifest.experiments.iter().map(|e| e.seconds).sum::<f64>();
+    let minutes = |paper: bool| {
+        let of = manifest
+            .experiments
+            .iter()
+            .filter(|e| !paper || e.is_the_papers());
+        of.map(|e| e.seconds).sum::<f64>() / 60.0
+    };
     let violations = policies.iter().map(|row| row.violations).sum::<usize>()
         + problems.iter().map(|row| row.violations).sum::<usize>();
     let data = manifest.data.as_deref().map_or("", |_| " --data DIR");
     format!(
-        "`cargo xtask reproduce --trace FILE{data}` took {:.0} minutes at commit `{}`, with {} seeds. Budgets were overspent in {violations} \
+        "`cargo xtask reproduce --trace FILE{data}` took {:.0} minutes at commit `{}`, with {} seeds: {:.0} for the \
+         paper's problem, on the workload and on the trace, and the rest for the other problems. Budgets were overspent in {violations} \
          steps of all policies together, on the paper's problem and on the others.\n",
-        seconds / 60.0,
+        minutes(false),
         manifest.commit,
-        manifest.seeds.len()
+        manifest.seeds.len(),
+        minutes(true)
     )
 }
 
