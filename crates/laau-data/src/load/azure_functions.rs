@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Cell, Error, invalid};
 use crate::load::block::{Block, Format, Kind, Layout, Wanted, column_names, fold_blocks, missing_column};
-use crate::load::csv::Csv;
+use crate::load::cells::Csv;
 use crate::load::stream::{Convert, stream};
 use crate::load::text::Texts;
 use crate::load::time::TimeUnit;

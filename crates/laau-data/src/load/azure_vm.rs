@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Cell, Error};
 use crate::load::block::{Format, Kind, Layout, Wanted};
-use crate::load::csv::Csv;
+use crate::load::cells::Csv;
 use crate::load::stream::{Convert, sort_by_first_time, stream};
 use crate::load::time::TimeUnit;
 use crate::load::trace::{Dropped, Irregular, Order, Readings, Step, Trace, ValueColumn, expand};

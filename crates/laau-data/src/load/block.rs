@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Cell, Error};
-use crate::load::csv::{Csv, first_row, read_csv};
+use crate::load::cells::Csv;
+use crate::load::csv::{first_row, read_csv};
 use crate::load::parquet::{parquet_names, read_parquet};
 use crate::load::text::Texts;
 
@@ -75,21 +76,12 @@ pub(crate) enum Column {
 }
 
 impl Column {
-    /// An empty column.
-    pub(crate) fn of_kind(kind: Kind) -> Self {
+    /// An empty column, with room for a number of cells.
+    pub(crate) fn with_capacity(kind: Kind, cells: usize) -> Self {
         match kind {
-            Kind::Text => Self::Text(Texts::default()),
-            Kind::Integer | Kind::Time => Self::Integer(Vec::new()),
-            Kind::Number => Self::Number(Vec::new()),
-        }
-    }
-
-    /// Keeps the first cells only.
-    pub(crate) fn truncate(&mut self, cells: usize) {
-        match self {
-            Self::Text(texts) => texts.truncate(cells),
-            Self::Integer(values) => values.truncate(cells),
-            Self::Number(values) => values.truncate(cells),
+            Kind::Text => Self::Text(Texts::with_capacity(cells)),
+            Kind::Integer | Kind::Time => Self::Integer(Vec::with_capacity(cells)),
+            Kind::Number => Self::Number(Vec::with_capacity(cells)),
         }
     }
 }

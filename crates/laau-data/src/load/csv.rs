@@ -1,20 +1,23 @@
 //! Separated text, plain or compressed, as blocks of typed columns.
 //!
-//! Read here and not by polars, for its speed: one thread unpacks, another splits the rows and parses each wanted cell where it
-//! stands. A scan by polars must read text and cast it, since a typed one stops at a bad cell without its row, and text, cast and
-//! copy took thrice the time of this (`cargo bench -p laau-data --bench trace` compares an import with a group-by of polars).
+//! Read here and not by polars, for its speed: one thread unpacks, another finds the cells of a chunk and parses those of the
+//! wanted columns, column by column, where they stand. A scan by polars must read text and cast it, since a typed one stops at a
+//! bad cell without its row, and text, cast and copy took more than thrice the time of this (`cargo bench -p laau-data --bench
+//! trace` compares an import with a group-by of polars).
 
 use std::borrow::Cow;
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read};
+use std::io::{BufRead as _, BufReader, ErrorKind, Read};
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 
 use flate2::bufread::{MultiGzDecoder, ZlibDecoder};
 
 use crate::error::{Cell, Error};
 use crate::load::block::{Block, Column, Kind, Layout, Wanted, malformed, shorten};
+use crate::load::cells::{Cells, Csv, Unclosed};
+use crate::load::number::{integer, number};
 use crate::load::time::seconds;
 
 /// Bytes that are unpacked at once, few enough to stay in a processor's cache until they are parsed.
@@ -23,17 +26,6 @@ const CHUNK: usize = 1 << 18;
 const CHUNKS_WAITING: usize = 16;
 /// The longest row. Whoever forgets to close a quote would have the rest of the file in memory.
 const LONGEST_ROW: usize = 1 << 24;
-
-/// How rows are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Csv {
-    /// Whether the first row has names.
-    pub(crate) header: bool,
-    /// Whether a cell may stand in quotes.
-    pub(crate) quoted: bool,
-    /// What stands between two cells.
-    pub(crate) separator: u8,
-}
 
 /// Reads the wanted columns of a file, block by block and in order, and returns the number of rows.
 ///
@@ -66,15 +58,19 @@ pub(crate) fn read_csv(
 /// # Errors
 /// A file that cannot be opened or unpacked.
 pub(crate) fn first_row(file: &Path, csv: Csv) -> Result<Option<Vec<String>>, Error> {
-    let mut cells = None;
+    let (mut cells, mut found) = (Cells::default(), None);
     read_text(file, |text, is_last| {
-        let mut found = Vec::new();
-        let end = csv.split(text, is_last, |_, cell| found.push(cell.to_owned()))?;
-        cells = end.map(|_| found);
-        Ok((0, cells.is_some()))
+        let closed = cells.find(csv, text, is_last);
+        if cells.rows() == 0 {
+            closed?;
+            return Ok((0, false));
+        }
+        let contents = (0..cells.columns(0)).map(|column| cells.get(csv, text, 0, column));
+        found = Some(contents.map(Cow::into_owned).collect());
+        Ok((0, true))
     })
     .map_err(|fault| fault.after(file, 0))?;
-    Ok(cells)
+    Ok(found)
 }
 
 /// What stops a reader.
@@ -98,6 +94,12 @@ impl Fault {
     }
 }
 
+impl From<Unclosed> for Fault {
+    fn from(_: Unclosed) -> Self {
+        Self::Unreadable("a quote is not closed".to_owned())
+    }
+}
+
 impl From<Error> for Fault {
     fn from(error: Error) -> Self {
         Self::Error(error)
@@ -116,20 +118,27 @@ fn read_text(
     })?;
     std::thread::scope(|scope| {
         let (sender, chunks) = sync_channel(CHUNKS_WAITING);
-        scope.spawn(move || unpack(source, &sender));
-        let mut bytes: Vec<u8> = Vec::new();
+        let (spare, spares) = channel();
+        scope.spawn(move || unpack(source, &sender, &spares));
+        // What the parser left of earlier chunks.
+        let mut left: Vec<u8> = Vec::new();
         let mut is_first = true;
         // Whoever returns drops the receiver, which stops the thread.
         loop {
             let chunk = chunks.recv();
             let is_last = chunk.is_err();
-            if let Ok(chunk) = chunk {
-                bytes.extend(chunk.map_err(|error| Fault::Unreadable(shorten(&error.to_string())))?);
+            let mut chunk = chunk
+                .unwrap_or_else(|_| Ok(Vec::new()))
+                .map_err(|error| Fault::Unreadable(shorten(&error.to_string())))?;
+            if std::mem::take(&mut is_first) && chunk.starts_with("\u{feff}".as_bytes()) {
+                chunk.drain(..3);
             }
-            if std::mem::take(&mut is_first) && bytes.starts_with("\u{feff}".as_bytes()) {
-                bytes.drain(..3);
+            let is_joined = !left.is_empty();
+            if is_joined {
+                left.extend_from_slice(&chunk);
             }
-            let text = match str::from_utf8(&bytes) {
+            let bytes = if is_joined { &left } else { &chunk };
+            let text = match str::from_utf8(bytes) {
                 Ok(text) => text,
                 Err(error) if error.error_len().is_none() && !is_last => {
                     str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default()
@@ -140,11 +149,17 @@ fn read_text(
             if is_last || is_done {
                 return Ok(());
             }
-            bytes.drain(..used);
-            if bytes.len() > LONGEST_ROW {
+            if is_joined {
+                left.drain(..used);
+            } else {
+                left.extend_from_slice(&chunk[used..]);
+            }
+            if left.len() > LONGEST_ROW {
                 let reason = format!("a row has more than {LONGEST_ROW} bytes: is a quote not closed?");
                 return Err(Fault::Unreadable(reason));
             }
+            // The send fails only if everything is unpacked.
+            let _ = spare.send(chunk);
         }
     })
 }
@@ -161,12 +176,28 @@ fn open(file: &Path) -> std::io::Result<Box<dyn Read + Send>> {
 }
 
 /// Sends the content of a source, chunk by chunk, until its end, an error, or until nobody listens.
-fn unpack(mut source: Box<dyn Read + Send>, chunks: &SyncSender<std::io::Result<Vec<u8>>>) {
+///
+/// A chunk ends with a line, unless a line is longer, so that the parser rarely has to join two. What it is done with comes back
+/// in `spares` and is filled again: fresh memory has to be mapped by the system, page by page.
+fn unpack(
+    mut source: Box<dyn Read + Send>,
+    chunks: &SyncSender<std::io::Result<Vec<u8>>>,
+    spares: &Receiver<Vec<u8>>,
+) {
+    // The beginning of a line whose end is still packed.
+    let mut line: Vec<u8> = Vec::new();
     loop {
-        let mut chunk = Vec::with_capacity(CHUNK);
-        let outcome = source.by_ref().take(CHUNK as u64).read_to_end(&mut chunk);
+        let mut chunk = spares.try_recv().unwrap_or_default();
+        chunk.resize(CHUNK, 0);
+        chunk[..line.len()].copy_from_slice(&line);
+        let (length, outcome) = fill(&mut *source, &mut chunk, line.len());
+        let is_end = length < chunk.len();
+        chunk.truncate(length);
+        line.clear();
+        if !is_end && let Some(end) = chunk.iter().rposition(|byte| *byte == b'\n') {
+            line.extend(chunk.drain(end + 1..));
+        }
         // What came before an error is read.
-        let is_end = chunk.is_empty() || outcome.is_err();
         if !chunk.is_empty() && chunks.send(Ok(chunk)).is_err() {
             return;
         }
@@ -180,89 +211,18 @@ fn unpack(mut source: Box<dyn Read + Send>, chunks: &SyncSender<std::io::Result<
     }
 }
 
-impl Csv {
-    /// Splits off the first row and returns where it ends, or nothing if its end is not in the text.
-    fn split(
-        self,
-        text: &str,
-        is_last: bool,
-        mut cell: impl FnMut(usize, &str),
-    ) -> Result<Option<usize>, Fault> {
-        let bytes = text.as_bytes();
-        let (mut at, mut column) = (0, 0);
-        if is_last && text.is_empty() {
-            return Ok(None);
-        }
-        loop {
-            let start = at;
-            let mut closed = None;
-            if self.quoted && bytes.get(at) == Some(&b'"') {
-                closed = closing_quote(bytes, at + 1);
-                match closed {
-                    Some(close) => at = close + 1,
-                    None if is_last => return Err(Fault::Unreadable("a quote is not closed".to_owned())),
-                    None => return Ok(None),
-                }
-            }
-            at = match find_either(bytes, at, self.separator, b'\n') {
-                Some(end) => end,
-                None if is_last => bytes.len(),
-                None => return Ok(None),
-            };
-            let is_row = bytes.get(at) != Some(&self.separator);
-            let end = at - usize::from(is_row && at > start && bytes[at - 1] == b'\r');
-            match closed {
-                None => cell(column, &text[start..end]),
-                Some(close) => cell(column, &unquote(&text[start + 1..close], &text[close + 1..end])),
-            }
-            column += 1;
-            at += 1;
-            if is_row {
-                return Ok(Some(at.min(bytes.len())));
-            }
-        }
-    }
-}
-
-/// The place of the first of two bytes, from a place on, eight bytes at a time.
-fn find_either(bytes: &[u8], from: usize, a: u8, b: u8) -> Option<usize> {
-    const ONES: u64 = u64::from_ne_bytes([1; 8]);
-    const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
-    let (all_a, all_b) = (ONES * u64::from(a), ONES * u64::from(b));
-    // A byte that is zero borrows from its highest bit; the lowest such byte is never a false one.
-    let zero = |word: u64| word.wrapping_sub(ONES) & !word & HIGH;
+/// Fills a buffer from a place on, and returns how far it is filled: to its end, unless the source ends or fails.
+fn fill(source: &mut dyn Read, buffer: &mut [u8], from: usize) -> (usize, std::io::Result<()>) {
     let mut at = from;
-    while let Some((word, _)) = bytes.get(at..).and_then(|rest| rest.split_first_chunk()) {
-        let word = u64::from_le_bytes(*word);
-        let hits = zero(word ^ all_a) | zero(word ^ all_b);
-        if hits != 0 {
-            return Some(at + hits.trailing_zeros() as usize / 8);
+    while at < buffer.len() {
+        match source.read(&mut buffer[at..]) {
+            Ok(0) => break,
+            Ok(read) => at += read,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return (at, Err(error)),
         }
-        at += 8;
     }
-    let rest = bytes.get(at..)?;
-    let hit = rest.iter().position(|byte| *byte == a || *byte == b);
-    hit.map(|length| at + length)
-}
-
-/// The place of the quote that closes a cell; two in a row stand for one in it.
-fn closing_quote(bytes: &[u8], mut from: usize) -> Option<usize> {
-    loop {
-        let close = find_either(bytes, from, b'"', b'"')?;
-        if bytes.get(close + 1) != Some(&b'"') {
-            return Some(close);
-        }
-        from = close + 2;
-    }
-}
-
-/// The text of a cell: what stands in the quotes and what stands behind them.
-fn unquote<'a>(inside: &'a str, behind: &str) -> Cow<'a, str> {
-    if behind.is_empty() && !inside.contains('"') {
-        Cow::Borrowed(inside)
-    } else {
-        Cow::Owned(inside.replace("\"\"", "\"") + behind)
-    }
+    (at, Ok(()))
 }
 
 /// Turns rows into blocks.
@@ -279,6 +239,7 @@ struct Parser<'a> {
     at_header: bool,
     /// Rows so far.
     rows: u64,
+    cells: Cells,
 }
 
 impl<'a> Parser<'a> {
@@ -294,6 +255,7 @@ impl<'a> Parser<'a> {
             header_rows: csv.header.into(),
             at_header: csv.header,
             rows: 0,
+            cells: Cells::default(),
         }
     }
 
@@ -301,171 +263,143 @@ impl<'a> Parser<'a> {
         self.rows >= self.limit
     }
 
-    /// Parses the whole rows of a text, and returns where they end.
+    /// Parses the whole rows of a text, column by column, and returns where they end.
     fn parse(&mut self, text: &str, is_last: bool) -> Result<(usize, Block), Fault> {
-        // A row outside quotes that begins before the last line break ends in the text.
-        let whole = if is_last {
-            text.len()
+        // A table of one column has cells that are empty lines.
+        let text = if self.slots.len() > 1 {
+            without_blank_end(text)
         } else {
-            text.rfind('\n').map_or(0, |end| end + 1)
+            text
         };
-        let text = &text[..whole];
+        let found = self.cells.find(self.csv, text, is_last);
+        let cells = &self.cells;
+        let header = usize::from(self.at_header).min(cells.rows());
+        self.at_header &= header == 0;
+        let left = usize::try_from(self.limit - self.rows).unwrap_or(usize::MAX);
+        let rows = header..cells.rows().min(header.saturating_add(left));
+        let first_row = self.rows + self.header_rows + 1;
+
         let mut columns: Vec<_> = self
             .wanted
             .iter()
-            .map(|(_, kind)| Column::of_kind(*kind))
+            .map(|(_, kind)| Column::with_capacity(*kind, rows.len()))
             .collect();
-        let (mut at, first_row) = (0, self.rows + self.header_rows + 1);
-        let mut rows = 0;
-        while at < text.len() && !self.is_done() {
-            // Lines without anything at the end of a file are no rows. What is at the end shows when nothing follows: until then
-            // they wait. A table of one column has cells that are empty lines.
-            if self.slots.len() > 1 && is_blank(&text[at..]) {
-                if is_last {
-                    at = text.len();
-                }
-                break;
+        // The row and column of the first error. In a row, a cell too many comes before a malformed one.
+        let width = self.slots.len();
+        let is_beyond =
+            |row: &usize| cells.columns(*row) > width && !cells.get(self.csv, text, *row, width).is_empty();
+        let mut wrong = rows.clone().find(is_beyond).map(|row| (row, width));
+        for (column, slot) in self.slots.iter().enumerate() {
+            let Some(slot) = *slot else { continue };
+            let contents = cells.column(self.csv, text, rows.clone(), column);
+            let malformed = extend(&mut columns[slot], self.wanted[slot].1, contents);
+            if let Some(row) = malformed.map(|place| rows.start + place)
+                && wrong.is_none_or(|(first, _)| row < first)
+            {
+                wrong = Some((row, column));
             }
-            let (mut wrong, mut beyond, mut cells) = (None, None, 0);
-            let end = self.csv.split(&text[at..], is_last, |column, cell| {
-                cells = column + 1;
-                match self.slots.get(column) {
-                    Some(&Some(slot)) if !push(&mut columns[slot], self.wanted[slot].1, cell) => {
-                        wrong.get_or_insert_with(|| (slot, cell.to_owned()));
-                    }
-                    None if column == self.slots.len() && !cell.is_empty() => beyond = Some(cell.to_owned()),
-                    _ => {}
-                }
-            })?;
-            let Some(end) = end else {
-                for column in &mut columns {
-                    column.truncate(rows);
-                }
-                break;
-            };
-            at += end;
-            if std::mem::take(&mut self.at_header) {
-                for column in &mut columns {
-                    column.truncate(rows);
-                }
-                continue;
-            }
-            for slot in self.slots.iter().skip(cells).copied().flatten() {
-                if !push(&mut columns[slot], self.wanted[slot].1, "") {
-                    wrong.get_or_insert_with(|| (slot, String::new()));
-                }
-            }
-            let row = first_row + rows as u64;
-            if let Some(found) = beyond {
-                return Err(Fault::Error(Error::TooManyColumns {
-                    file: self.file.to_path_buf(),
-                    row,
-                    expected: self.layout.names.len(),
-                    found: shorten(&found),
-                }));
-            }
-            if let Some((slot, found)) = wrong {
-                let (name, kind) = &self.wanted[slot];
-                let cell = Cell::new(self.file, row, name);
-                return Err(Fault::Error(malformed(self.layout, *kind, cell, &found)));
-            }
-            rows += 1;
-            self.rows += 1;
+        }
+        if let Some((row, column)) = wrong {
+            let content = cells.get(self.csv, text, row, column);
+            let row = first_row + (row - rows.start) as u64;
+            return Err(Fault::Error(self.error(row, column, &content)));
+        }
+        let end = cells.start(rows.end).min(text.len());
+        self.rows += rows.len() as u64;
+        if !self.is_done() {
+            found?;
         }
         let block = Block {
             first_row,
-            rows,
+            rows: rows.len(),
             columns,
         };
-        Ok((at, block))
+        Ok((end, block))
+    }
+
+    /// The error of a cell: there is one too many in its row, or it is malformed.
+    fn error(&self, row: u64, column: usize, found: &str) -> Error {
+        let Some(slot) = self.slots.get(column).copied().flatten() else {
+            return Error::TooManyColumns {
+                file: self.file.to_path_buf(),
+                row,
+                expected: self.slots.len(),
+                found: shorten(found),
+            };
+        };
+        let (name, kind) = &self.wanted[slot];
+        malformed(self.layout, *kind, Cell::new(self.file, row, name), found)
     }
 }
 
-/// Whether nothing but ends of lines is left.
-fn is_blank(text: &str) -> bool {
-    text.bytes().all(|byte| matches!(byte, b'\n' | b'\r'))
+/// A text without the empty lines at its end. They are no rows at the end of a file, which shows when nothing follows: until then
+/// they wait.
+fn without_blank_end(text: &str) -> &str {
+    let filled = text.trim_end_matches(['\n', '\r']).len();
+    if filled == 0 {
+        return "";
+    }
+    let end = text[filled..]
+        .find('\n')
+        .map_or(text.len(), |line| filled + line + 1);
+    &text[..end]
 }
 
-/// Appends a cell to a column, unless it is malformed.
-fn push(column: &mut Column, kind: Kind, cell: &str) -> bool {
+/// Appends cells to a column up to the first that is malformed, and returns its place.
+fn extend<'t>(
+    column: &mut Column,
+    kind: Kind,
+    mut cells: impl Iterator<Item = Cow<'t, str>>,
+) -> Option<usize> {
     match column {
         Column::Text(texts) => {
-            texts.push(cell);
-            return true;
+            // Names are often of one length. To grow from nothing would copy what is there again and again.
+            let mut cells = cells.peekable();
+            let first = cells.peek().map_or(0, |cell| cell.len());
+            texts.reserve(cells.size_hint().0.saturating_mul(first).min(CHUNK));
+            cells.for_each(|cell| texts.push(&cell));
+            None
         }
+        Column::Integer(values) if kind == Kind::Time => cells.position(|cell| {
+            let time = integer(&cell).or_else(|| seconds(&cell));
+            time.map(|time| values.push(time)).is_none()
+        }),
         Column::Integer(values) => {
-            let number = cell.parse().or_else(|_| cell.trim().parse()).ok();
-            let value = match kind {
-                Kind::Time => number.or_else(|| seconds(cell)),
-                _ => number,
-            };
-            value.map(|value| values.push(value))
+            cells.position(|cell| integer(&cell).map(|value| values.push(value)).is_none())
         }
         Column::Number(values) => {
-            let number = cell.parse().or_else(|_| cell.trim().parse()).ok();
-            number
-                .filter(|value: &f64| value.is_finite())
-                .map(|value| values.push(value))
+            cells.position(|cell| number(&cell).map(|value| values.push(value)).is_none())
         }
     }
-    .is_some()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn split(text: &str, is_last: bool) -> (Vec<String>, Option<usize>) {
-        let csv = Csv {
-            header: false,
-            quoted: true,
-            separator: b';',
-        };
-        let mut cells = Vec::new();
-        let end = csv
-            .split(text, is_last, |_, cell| cells.push(cell.to_owned()))
-            .unwrap();
-        (cells, end)
-    }
-
     #[test]
-    fn a_row_is_split_at_separators_outside_quotes() {
-        for (text, cells, end) in [
-            ("a;b\nc", &["a", "b"][..], 4),
-            ("a;\r\n", &["a", ""], 4),
-            ("\n", &[""], 1),
-            ("\"a;\nb\"\"\";c\r\n", &["a;\nb\"", "c"], 12),
-            ("\"a\"b;\n", &["ab", ""], 6),
-            ("a\"b\";c\n", &["a\"b\"", "c"], 7),
+    fn empty_lines_at_the_end_are_no_rows() {
+        for (text, rows) in [
+            ("", ""),
+            ("\n\r\n", ""),
+            ("a\n", "a\n"),
+            ("a\r\n\n\r\n", "a\r\n"),
+            ("\na", "\na"),
         ] {
-            let cells: Vec<String> = cells.iter().map(ToString::to_string).collect();
-            assert_eq!(split(text, false), (cells, Some(end)), "{text:?}");
+            assert_eq!(without_blank_end(text), rows, "{text:?}");
         }
     }
 
     #[test]
-    fn a_row_ends_with_the_text_only_if_nothing_follows() {
-        assert_eq!(split("a;b", false).1, None);
-        assert_eq!(split("a;\"b\n", false).1, None);
-        assert_eq!(
-            split("a;b", true),
-            (vec!["a".to_owned(), "b".to_owned()], Some(3))
-        );
-        assert_eq!(split("", true).1, None);
-    }
-
-    #[test]
-    fn a_byte_is_found_at_every_place() {
-        for length in 0..40 {
-            for at in 0..length {
-                let mut bytes = vec![b'-'; length];
-                bytes[at] = b',';
-                let from_here = (0..=at).map(|from| find_either(&bytes, from, b',', b'\n'));
-                assert!(from_here.into_iter().all(|found| found == Some(at)));
-                assert_eq!(find_either(&bytes, at + 1, b'\n', b','), None);
-            }
-        }
-        let high = [0x80, 0x2d, 0x8b, 0xff, 0x00, 0x0b, 0x0a, 0x2c, 0x0a];
-        assert_eq!(find_either(&high, 0, b',', b'\n'), Some(6));
+    fn chunks_end_with_a_line_unless_it_is_longer() {
+        let text = "0123456\n".repeat(CHUNK / 8) + "01\n" + &"x".repeat(3 * CHUNK) + "\n1";
+        let (sender, chunks) = sync_channel(16);
+        let (_spare, spares) = channel();
+        unpack(Box::new(std::io::Cursor::new(text.clone())), &sender, &spares);
+        drop(sender);
+        let chunks: Vec<_> = chunks.iter().map(Result::unwrap).collect();
+        assert_eq!(chunks.concat(), text.as_bytes());
+        let lengths: Vec<_> = chunks.iter().map(Vec::len).collect();
+        assert_eq!(lengths, [CHUNK, 3, CHUNK, CHUNK, CHUNK, 2]);
     }
 }

@@ -5,6 +5,7 @@
 //! | `trace` | the [`Trace`] trait and batches of readings |
 //! | `azure_vm`, `vm_table`, `azure_functions`, `table` | the trace formats |
 //! | `block`, `csv`, `text` | one file as blocks of typed columns |
+//! | `cells`, `bytes`, `number` | the cells of separated text, and the numbers in them |
 //! | `parquet`, `decoder`, `footer` | Parquet, decoded by polars |
 //! | `stream` | several files in order, with the next file read ahead |
 //! | `checked`, `series` | checks of times and values, numbers for the series |
@@ -12,10 +13,13 @@
 mod azure_functions;
 mod azure_vm;
 pub(crate) mod block;
+mod bytes;
+pub(crate) mod cells;
 pub(crate) mod checked;
-pub(crate) mod csv;
+mod csv;
 pub(crate) mod decoder;
 mod footer;
+mod number;
 mod parquet;
 pub(crate) mod series;
 mod stream;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Cell, Error, invalid};
 use crate::load::block::{Format, Kind, Layout, Wanted, column_names, missing_column, read_blocks};
-use crate::load::csv::Csv;
+use crate::load::cells::Csv;
 use crate::load::parquet::holds_stamps;
 use crate::load::stream::{Convert, sort_by_first_time, stream};
 use crate::load::text::Texts;

@@ -8,9 +8,22 @@ pub(crate) struct Texts {
 }
 
 impl Texts {
+    /// An empty list, with room for the ends of a number of texts.
+    pub(crate) fn with_capacity(texts: usize) -> Self {
+        Self {
+            text: String::new(),
+            ends: Vec::with_capacity(texts),
+        }
+    }
+
     /// Number of texts.
     pub(crate) fn len(&self) -> usize {
         self.ends.len()
+    }
+
+    /// Makes room for so many bytes of text.
+    pub(crate) fn reserve(&mut self, bytes: usize) {
+        self.text.reserve(bytes);
     }
 
     /// Appends a text.
@@ -27,12 +40,6 @@ impl Texts {
             .position(|&end| std::mem::replace(&mut start, end) == end)
     }
 
-    /// Keeps the first texts only.
-    pub(crate) fn truncate(&mut self, texts: usize) {
-        self.ends.truncate(texts);
-        self.text.truncate(self.ends.last().copied().unwrap_or_default());
-    }
-
     /// One text.
     pub(crate) fn get(&self, index: usize) -> &str {
         let start = if index == 0 { 0 } else { self.ends[index - 1] };
@@ -43,10 +50,7 @@ impl Texts {
 impl<'a> FromIterator<&'a str> for Texts {
     fn from_iter<I: IntoIterator<Item = &'a str>>(texts: I) -> Self {
         let texts = texts.into_iter();
-        let mut list = Self {
-            text: String::new(),
-            ends: Vec::with_capacity(texts.size_hint().0),
-        };
+        let mut list = Self::with_capacity(texts.size_hint().0);
         texts.for_each(|text| list.push(text));
         list
     }

@@ -99,12 +99,21 @@ pub enum Order {
 pub struct Readings {
     file: Arc<Path>,
     width: usize,
+    /// The series of every run.
     series: Texts,
-    rows: Vec<u64>,
-    ends: Vec<usize>,
+    runs: Runs,
     times: Vec<i64>,
     values: Vec<f64>,
     dropped: Dropped,
+}
+
+/// Where the runs of a batch are.
+#[derive(Debug, Clone)]
+enum Runs {
+    /// Every reading is a run, in a row of its own from this one on.
+    Rows(u64),
+    /// The row of each run, and the number of readings up to its end.
+    Listed(Vec<(u64, usize)>),
 }
 
 /// Rows that a trace excluded.
@@ -142,8 +151,7 @@ impl Readings {
             file,
             width,
             series: Texts::default(),
-            rows: Vec::new(),
-            ends: Vec::new(),
+            runs: Runs::Listed(Vec::new()),
             times: Vec::new(),
             values: Vec::new(),
             dropped: Dropped::default(),
@@ -169,8 +177,7 @@ impl Readings {
             file,
             width,
             series,
-            rows: (first_row..first_row + rows as u64).collect(),
-            ends: (1..=rows).collect(),
+            runs: Runs::Rows(first_row),
             times,
             values,
             dropped: Dropped::default(),
@@ -180,8 +187,8 @@ impl Readings {
     /// Begins a run of readings of one series, at a row of the file.
     pub fn begin(&mut self, series: &str, row: u64) {
         self.series.push(series);
-        self.rows.push(row);
-        self.ends.push(self.times.len());
+        let readings = self.times.len();
+        self.listed().push((row, readings));
     }
 
     /// Appends a reading to the run.
@@ -192,7 +199,14 @@ impl Readings {
         assert_eq!(values.len(), self.width, "values per reading");
         self.times.push(time);
         self.values.extend_from_slice(values);
-        *self.ends.last_mut().expect("a run was begun") += 1;
+        self.listed().last_mut().expect("a run was begun").1 += 1;
+    }
+
+    fn listed(&mut self) -> &mut Vec<(u64, usize)> {
+        match &mut self.runs {
+            Runs::Listed(runs) => runs,
+            Runs::Rows(_) => unreachable!("a batch of rows is complete"),
+        }
     }
 
     /// Counts excluded rows.
@@ -218,12 +232,17 @@ impl Readings {
 
     /// The runs in order.
     pub(crate) fn runs(&self) -> impl Iterator<Item = Run<'_>> {
-        (0..self.rows.len()).map(|index| {
-            let start = if index == 0 { 0 } else { self.ends[index - 1] };
-            let end = self.ends[index];
+        (0..self.series.len()).map(|index| {
+            let (row, start, end) = match &self.runs {
+                Runs::Rows(first) => (first + index as u64, index, index + 1),
+                Runs::Listed(runs) => {
+                    let start = if index == 0 { 0 } else { runs[index - 1].1 };
+                    (runs[index].0, start, runs[index].1)
+                }
+            };
             Run {
                 series: self.series.get(index),
-                row: self.rows[index],
+                row,
                 times: &self.times[start..end],
                 values: &self.values[start * self.width..end * self.width],
             }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Cell, Error};
 use crate::load::block::{Format, Kind, Layout, fold_blocks};
-use crate::load::csv::Csv;
+use crate::load::cells::Csv;
 use crate::load::trace::expand;
 
 /// Uses of `vmtable.csv`: a filter of machines, and further entries of the contexts.

@@ -24,7 +24,7 @@ use polars::prelude::{Column, DataFrame, ParquetReader, PolarsError, SerReader a
 use super::{io, seal, unwritable, write_frame};
 use crate::error::{Cell, Error, invalid};
 use crate::load::block::{Block, Format, Kind, Wanted, fold_blocks, missing_column};
-use crate::load::csv::Csv;
+use crate::load::cells::Csv;
 use crate::load::decoder::{DAMAGED, Panicked, decode};
 use crate::load::table::{find_layout, is_parquet};
 

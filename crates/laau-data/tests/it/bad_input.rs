@@ -126,6 +126,22 @@ fn a_bad_cell_far_into_a_file_is_told_by_its_row() {
 }
 
 #[test]
+fn of_several_faults_the_one_of_the_first_row_is_told() {
+    azure(
+        "0,a,,,5\n300,a,,,six\nlater,a,,,7\n900,a,,,8,9\n",
+        ", row 2, column `avgcpu`: expected a finite number, found `six`",
+    );
+    azure(
+        "0,a,,,5\nlater,a,,,six\n",
+        ", row 2, column `timestamp`: expected a whole number, found `later`",
+    );
+    azure(
+        "0,a,,,5\nlater,a,,,6,7\n",
+        ", row 2: expected 5 columns, found more, the next is `7` (numbers have a decimal point, not a comma)",
+    );
+}
+
+#[test]
 fn a_number_that_is_not_finite() {
     azure(
         "0,a,,,5\n300,a,,,NaN\n",

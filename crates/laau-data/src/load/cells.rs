@@ -1,0 +1,214 @@
+//! The cells of separated text.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use crate::load::bytes::{find_all, find_either};
+
+/// How rows are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Csv {
+    /// Whether the first row has names.
+    pub(crate) header: bool,
+    /// Whether a cell may stand in quotes.
+    pub(crate) quoted: bool,
+    /// What stands between two cells.
+    pub(crate) separator: u8,
+}
+
+/// A quote is not closed by the end of the file.
+#[derive(Debug)]
+pub(crate) struct Unclosed;
+
+/// The places of the cells of a text.
+#[derive(Debug, Default)]
+pub(crate) struct Cells {
+    /// Where each cell ends: at a separator, a line break or the end of the text.
+    ends: Vec<usize>,
+    /// For every row the number of cells up to its end.
+    rows: Vec<usize>,
+}
+
+impl Cells {
+    /// Finds the cells of the whole rows of a text.
+    ///
+    /// # Errors
+    /// A quote that is not closed by the end of the file. The cells of the rows before it are found.
+    pub(crate) fn find(&mut self, csv: Csv, text: &str, is_last: bool) -> Result<(), Unclosed> {
+        self.ends.clear();
+        self.rows.clear();
+        // No row ends behind the last line break, and the beginning of one can be long.
+        let whole = if is_last {
+            text.len()
+        } else {
+            text.rfind('\n').map_or(0, |end| end + 1)
+        };
+        let bytes = &text.as_bytes()[..whole];
+        let is_closed = if csv.quoted && bytes.contains(&b'"') {
+            find_outside_quotes(bytes, csv.separator, b'\n', &mut self.ends)
+        } else {
+            find_all(bytes, csv.separator, b'\n', &mut self.ends);
+            true
+        };
+        if is_last && is_closed && bytes.last().is_some_and(|byte| *byte != b'\n') {
+            self.ends.push(bytes.len());
+        }
+        for (cell, &end) in self.ends.iter().enumerate() {
+            if bytes.get(end) != Some(&csv.separator) {
+                self.rows.push(cell + 1);
+            }
+        }
+        if is_last && !is_closed {
+            return Err(Unclosed);
+        }
+        Ok(())
+    }
+
+    /// Number of rows.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Number of cells in a row.
+    pub(crate) fn columns(&self, row: usize) -> usize {
+        self.rows[row] - self.first(row)
+    }
+
+    /// The number of the first cell of a row.
+    fn first(&self, row: usize) -> usize {
+        if row == 0 { 0 } else { self.rows[row - 1] }
+    }
+
+    /// Where the rows before a row end.
+    pub(crate) fn start(&self, row: usize) -> usize {
+        match self.first(row) {
+            0 => 0,
+            first => self.ends[first - 1] + 1,
+        }
+    }
+
+    /// The content of a cell; nothing, where a row has too few.
+    pub(crate) fn get<'t>(&self, csv: Csv, text: &'t str, row: usize, column: usize) -> Cow<'t, str> {
+        let mut cells = self.column(csv, text, row..row + 1, column);
+        cells.next().unwrap_or_default()
+    }
+
+    /// The contents of a column's cells in some rows; nothing, where a row has too few.
+    pub(crate) fn column<'t>(
+        &self,
+        csv: Csv,
+        text: &'t str,
+        rows: Range<usize>,
+        column: usize,
+    ) -> impl Iterator<Item = Cow<'t, str>> {
+        let mut first = self.first(rows.start);
+        self.rows[rows].iter().map(move |&behind| {
+            let cell = std::mem::replace(&mut first, behind) + column;
+            if cell >= behind {
+                return Cow::Borrowed("");
+            }
+            let start = if cell == 0 { 0 } else { self.ends[cell - 1] + 1 };
+            let mut content = &text[start..self.ends[cell]];
+            if cell + 1 == behind {
+                content = content.strip_suffix('\r').unwrap_or(content);
+            }
+            if csv.quoted && content.starts_with('"') {
+                unquote(content)
+            } else {
+                Cow::Borrowed(content)
+            }
+        })
+    }
+}
+
+/// Appends the places of two bytes outside quotes, and returns whether all quotes are closed.
+fn find_outside_quotes(bytes: &[u8], a: u8, b: u8, places: &mut Vec<usize>) -> bool {
+    let mut at = 0;
+    while at < bytes.len() {
+        if bytes[at] == b'"' {
+            match closing_quote(bytes, at + 1) {
+                Some(close) => at = close + 1,
+                None => return false,
+            }
+        }
+        match find_either(bytes, at, a, b) {
+            Some(place) => {
+                places.push(place);
+                at = place + 1;
+            }
+            None => break,
+        }
+    }
+    true
+}
+
+/// The place of the quote that closes a cell; two in a row stand for one in it.
+fn closing_quote(bytes: &[u8], mut from: usize) -> Option<usize> {
+    loop {
+        let close = find_either(bytes, from, b'"', b'"')?;
+        if bytes.get(close + 1) != Some(&b'"') {
+            return Some(close);
+        }
+        from = close + 2;
+    }
+}
+
+/// The content of a cell that begins with a quote: what stands in the quotes and what stands behind them.
+fn unquote(cell: &str) -> Cow<'_, str> {
+    let close = closing_quote(cell.as_bytes(), 1).unwrap_or(cell.len());
+    let (inside, behind) = (&cell[1..close], cell.get(close + 1..).unwrap_or_default());
+    if behind.is_empty() && !inside.contains('"') {
+        Cow::Borrowed(inside)
+    } else {
+        Cow::Owned(inside.replace("\"\"", "\"") + behind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split(text: &str, is_last: bool) -> Vec<Vec<String>> {
+        let csv = Csv {
+            header: false,
+            quoted: true,
+            separator: b';',
+        };
+        let mut cells = Cells::default();
+        cells.find(csv, text, is_last).unwrap();
+        let row = |row| {
+            let columns = 0..cells.columns(row);
+            columns
+                .map(|column| cells.get(csv, text, row, column).into_owned())
+                .collect()
+        };
+        (0..cells.rows()).map(row).collect()
+    }
+
+    #[test]
+    fn rows_are_split_at_separators_outside_quotes() {
+        for (text, rows) in [
+            ("a;b\nc", &[&["a", "b"][..]][..]),
+            ("a;\r\n", &[&["a", ""]]),
+            ("\n\r\n", &[&[""], &[""]]),
+            ("\"a;\nb\"\"\";c\r\nd\n", &[&["a;\nb\"", "c"], &["d"]]),
+            ("\"a\"b;\n", &[&["ab", ""]]),
+            ("a\"b\";c\n", &[&["a\"b\"", "c"]]),
+        ] {
+            assert_eq!(split(text, false), rows, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_row_ends_with_the_text_only_if_nothing_follows() {
+        let nothing: [[&str; 0]; 0] = [];
+        for text in ["a;b", "a;\"b\n", "\"a\""] {
+            assert_eq!(split(text, false), nothing, "{text:?}");
+        }
+        assert_eq!(split("a;b", true), [["a", "b"]]);
+        assert_eq!(split("a;", true), [["a", ""]]);
+        assert_eq!(split("a;\"b\"", true), [["a", "b"]]);
+        assert_eq!(split("a;b\n", true), [["a", "b"]]);
+        assert_eq!(split("", true), nothing);
+    }
+}
