@@ -400,7 +400,8 @@ impl Workspace {
                 (users.next(), users.next()) == (Some(i), None)
             })
         };
-        (0..d).any(|i| set.bounds[i] == Bound::Free && near(i, lower[i]) && !is_alone(i))
+        let is_inside = |i: usize| solution.action[i] > lower[i];
+        (0..d).any(|i| set.bounds[i] == Bound::Free && near(i, lower[i]) && !(is_inside(i) && is_alone(i)))
     }
 
     /// The gradient of `upstreamᵀ x` in the inputs of the query.
