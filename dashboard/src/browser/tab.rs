@@ -52,6 +52,8 @@ impl Tab {
                 "--user-data-dir={}",
                 scratch.path().join("profile").display()
             ))
+            // It leaves folders behind when it is ended by a signal.
+            .env("TMPDIR", scratch.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
