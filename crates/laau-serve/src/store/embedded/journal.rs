@@ -14,12 +14,12 @@ use redb::{DatabaseError, StorageBackend};
 use crate::store::StoreError;
 
 /// The length of the file.
-const LENGTH: u64 = 1 << 20;
+const LENGTH: usize = 1 << 20;
 /// The length of the state at each end.
 const STATE: usize = 32;
 /// Where records begin, away from the state before them, and end.
-const BEGIN: u64 = 512;
-const END: u64 = LENGTH - 512;
+const BEGIN: usize = 512;
+const END: usize = LENGTH - 512;
 /// The length of what precedes each record: checksum, length, generation and index.
 const HEAD: usize = 4 + 4 + 8 + 8;
 /// How the state begins, and so the file.
@@ -36,7 +36,7 @@ pub(super) struct Journal {
     /// The records of this generation.
     count: u64,
     /// Where the next one goes.
-    end: u64,
+    end: usize,
     /// The bytes of a record, kept for its room.
     buffer: Vec<u8>,
 }
@@ -65,8 +65,8 @@ impl Journal {
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let disk = wrap(options.open(&path)?)?;
-        disk.set_len(LENGTH)?;
-        disk.write(0, &vec![0; usize::try_from(LENGTH).unwrap_or_default()])?;
+        disk.set_len(LENGTH as u64)?;
+        disk.write(0, &vec![0; LENGTH])?;
         let mut journal = Self {
             path,
             disk,
@@ -102,10 +102,10 @@ impl Journal {
             file => file.map_err(unavailable)?,
         };
         let disk = wrap(file).map_err(unavailable)?;
-        if disk.len().map_err(unavailable)? != LENGTH {
+        if disk.len().map_err(unavailable)? != LENGTH as u64 {
             return Err(damaged("its journal is not as long as it was made"));
         }
-        let mut bytes = vec![0; usize::try_from(LENGTH).unwrap_or_default()];
+        let mut bytes = vec![0; LENGTH];
         disk.read(0, &mut bytes).map_err(unavailable)?;
         let records = read(&bytes, generation)?;
         let journal = Self {
@@ -121,7 +121,7 @@ impl Journal {
 
     /// Whether a record of so many bytes has room.
     pub(super) fn fits(&self, length: usize) -> bool {
-        (HEAD + length) as u64 <= END - self.end
+        HEAD + length <= END - self.end
     }
 
     /// Appends a record; it is durable when this returns. After an error it may be there or not.
@@ -135,8 +135,8 @@ impl Journal {
         self.buffer.extend_from_slice(record);
         let sum = crc32fast::hash(&self.buffer[4..]).to_le_bytes();
         self.buffer[..4].copy_from_slice(&sum);
-        self.disk.write(self.end, &self.buffer)?;
-        self.end += self.buffer.len() as u64;
+        self.disk.write(self.end as u64, &self.buffer)?;
+        self.end += self.buffer.len();
         self.count += 1;
         self.write_state()?;
         self.disk.sync_data()
@@ -159,9 +159,9 @@ impl Journal {
         let place = if self.count.is_multiple_of(2) {
             0
         } else {
-            LENGTH - STATE as u64
+            LENGTH - STATE
         };
-        self.disk.write(place, &state(self.generation, self.count))
+        self.disk.write(place as u64, &state(self.generation, self.count))
     }
 }
 
@@ -196,8 +196,8 @@ fn is_journal(path: &Path) -> io::Result<bool> {
 /// The records of a generation. Only the last may be missing or torn.
 fn read(bytes: &[u8], generation: u64) -> Result<Vec<Vec<u8>>, StoreError> {
     let mut records = Vec::new();
-    let (mut at, end) = (BEGIN as usize, END as usize);
-    while let Some((found, index, record)) = record_at(&bytes[..end], at) {
+    let mut at = BEGIN;
+    while let Some((found, index, record)) = record_at(&bytes[..END], at) {
         if (found, index) != (generation, records.len() as u64) {
             break;
         }
@@ -228,7 +228,7 @@ fn read(bytes: &[u8], generation: u64) -> Result<Vec<Vec<u8>>, StoreError> {
             && record_at(&bytes[..end], at)
                 .is_some_and(|(found, index, _)| found == generation && index >= count)
     };
-    if (at..end - HEAD).any(is_later) {
+    if (at..END - HEAD).any(is_later) {
         return Err(damaged(
             "a record in the middle of its journal is not as it was written",
         ));
