@@ -362,7 +362,7 @@ impl Kinks {
             Inexact::NotSolved => self.cornered || self.unsettled,
             // What a budget leaves above the lower corner may be worth too little to settle who has it: several stand beside their bounds.
             Inexact::WeaklyActive => self.cornered && self.unsettled,
-            _ => false,
+            Inexact::Smoothed => false,
         }
     }
 }

@@ -225,7 +225,7 @@ fn read(bytes: &[u8], generation: u64) -> Result<Vec<Vec<u8>>, StoreError> {
     // A record behind one that cannot be read was written after it.
     let is_later = |at: usize| {
         number(bytes, at + 8) == Some(generation)
-            && record_at(&bytes[..end], at)
+            && record_at(&bytes[..END], at)
                 .is_some_and(|(found, index, _)| found == generation && index >= count)
     };
     if (at..END - HEAD).any(is_later) {
