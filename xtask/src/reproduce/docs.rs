@@ -7,7 +7,7 @@ use laau_core::statistics::Difference;
 use laau_core::tables::{GuardRow, GuardTrainingRow, PolicyRow, ProblemRow};
 
 use super::claims::words;
-use super::manifest::Manifest;
+use super::manifest::{Manifest, is_the_papers};
 use super::problems::Problems;
 use crate::figures::style::{data_name, policy_name, write};
 use crate::figures::tables::{Spread, distinct, read};
@@ -157,7 +157,7 @@ fn run_sentence(manifest: &Manifest, policies: &[PolicyRow], problems: &[Problem
         let of = manifest
             .experiments
             .iter()
-            .filter(|e| !paper || e.is_the_papers());
+            .filter(|e| !paper || is_the_papers(&e.settings));
         of.map(|e| e.seconds).sum::<f64>() / 60.0
     };
     let violations = policies.iter().map(|row| row.violations).sum::<usize>()

@@ -43,11 +43,9 @@ pub(super) struct Finished {
     pub(super) seconds: f64,
 }
 
-impl Finished {
-    /// Whether it is about the paper's problem, which a trace can stand for: it then says how episodes are made of a trace.
-    pub(super) fn is_the_papers(&self) -> bool {
-        self.settings.contains_key("constructions")
-    }
+/// Whether an experiment is about the paper's problem, which a trace can stand for: it then says how episodes are made of a trace.
+pub(super) fn is_the_papers(settings: &toml::Table) -> bool {
+    settings.contains_key("constructions")
 }
 
 impl Manifest {

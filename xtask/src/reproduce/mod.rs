@@ -23,7 +23,7 @@ use anyhow::{Context, bail, ensure};
 use clap::{Args, ValueEnum};
 use laau_core::tables::EPISODES_FILE;
 
-use self::manifest::{Finished, Manifest};
+use self::manifest::{Finished, Manifest, is_the_papers};
 use crate::figures;
 
 /// What to reproduce.
@@ -85,7 +85,7 @@ pub(crate) fn run(arguments: &ReproduceArgs, root: &Path) -> anyhow::Result<()> 
         .map(|e| (e, if e.needs_data() { "real" } else { "synthetic" }, None))
         .collect();
     if let Some(trace) = arguments.trace.as_deref() {
-        let on_trace = experiments.iter().filter(|e| e.runs_on_a_trace());
+        let on_trace = experiments.iter().filter(|e| is_the_papers(&e.table));
         work.extend(on_trace.map(|e| (e, "trace", Some(trace))));
     }
     let started = Instant::now();
@@ -150,11 +150,6 @@ struct Experiment {
 }
 
 impl Experiment {
-    /// Whether it is about the paper's data, which a trace can stand for: it then says how episodes are made of a trace.
-    fn runs_on_a_trace(&self) -> bool {
-        self.table.contains_key("constructions")
-    }
-
     /// Whether it is about real data, which are not part of the project.
     fn needs_data(&self) -> bool {
         self.table.contains_key("data")
@@ -472,8 +467,14 @@ mod tests {
         let (all, skipped) = experiments(&root, &arguments).unwrap();
         assert!(skipped.contains(&"real_power".to_owned()), "{skipped:?}");
         assert!(all.iter().all(|e| !e.needs_data()));
-        assert!(all.iter().any(|e| e.name == "policies" && e.runs_on_a_trace()));
-        assert!(all.iter().any(|e| e.name == "gradients" && !e.runs_on_a_trace()));
+        assert!(
+            all.iter()
+                .any(|e| e.name == "policies" && is_the_papers(&e.table))
+        );
+        assert!(
+            all.iter()
+                .any(|e| e.name == "gradients" && !is_the_papers(&e.table))
+        );
         let settings = |quick| {
             all.iter()
                 .find(|e| e.name == "policies")
