@@ -173,20 +173,28 @@ fn differences(
         resolved.available.clone(),
     );
     let corner = resolved.usage(resolved.problem.lower());
+    // Near the lower corner the room above it is the natural unit of a budget.
+    let room = |m: usize| (resolved.available[m] - corner[m]).max(1e-6 * resolved.available[m].abs());
     let typical = typical_prices(&case.recipe, &context);
     let largest = context.iter().fold(0.0_f64, |most, c| most.max(c.abs()));
     let (value, size) = match probe {
         Probe::Multiplier(m) => (multiplier[m], multiplier[m].max(1e-3 * typical[m])),
-        // Near the lower corner the room above it is the natural unit.
-        Probe::Remaining(m) => {
-            let room = (remaining[m] - corner[m]).max(1e-6 * remaining[m].abs());
-            (remaining[m], room.min(remaining[m].abs()).max(1e-300))
-        }
+        Probe::Remaining(m) => (remaining[m], room(m).min(remaining[m].abs()).max(1e-300)),
         // Nothing says how large a step from zero is, but that it must not free an action from its bound.
         Probe::Context(k) if context[k] == 0.0 => {
             (0.0, (1e-3 * largest).max(1e-12).min(reach(resolved, solution, k)))
         }
-        Probe::Context(k) => (context[k], context[k]),
+        // Where usage depends on the context, a step must not use up that room, either.
+        Probe::Context(k) => {
+            let mut slopes = vec![0.0; dimensions.budgets * dimensions.context];
+            (resolved.problem).usage_context_jacobian(solution.action, &context, &mut slopes);
+            let slope = |m: usize| slopes[m * dimensions.context + k].abs();
+            let within = (0..dimensions.budgets).map(|m| room(m) / slope(m));
+            (
+                context[k],
+                within.filter(|size| *size > 0.0).fold(context[k], f64::min),
+            )
+        }
     };
     let both = value - 1e-2 * size > 0.0;
     let mut solutions = Solutions::new(dimensions, 1);
@@ -256,7 +264,7 @@ struct Kinks {
     cornered: bool,
     /// The share that eight roundings of an active budget are of what it leaves above the lower corner: answers are no finer.
     grain: f64,
-    /// Whether an action inside its bounds is not where its own terms cancel: its gain is too small a part of the whole to count.
+    /// Whether an action that no bound holds is not where its own terms cancel: its gain is too small a part of the whole to count.
     unsettled: bool,
 }
 
@@ -294,6 +302,7 @@ impl Kinks {
             unsettled: false,
         };
         let corner = resolved.usage(problem.lower());
+        let mut is_free = vec![false; d];
         for i in 0..d {
             // What the gradient changes by over the action's own size: terms may cancel inside the cost.
             terms[i] += (hessian[i * d + i] * x[i]).abs();
@@ -307,8 +316,10 @@ impl Kinks {
             };
             let nearest = slack(lower).min(slack(upper));
             kinks.margins.push(nearest.max(dual));
-            kinks.unsettled |= dual > NEAR && x[i] != lower && x[i] != upper;
-            if nearest > NEAR {
+            let is_held = (x[i] == lower && slope[i] > 0.0) || (x[i] == upper && slope[i] < 0.0);
+            kinks.unsettled |= dual > NEAR && !is_held;
+            is_free[i] = nearest > NEAR;
+            if is_free[i] {
                 kinks.free += 1;
                 kinks.flat |= hessian[i * d + i] * x[i].abs() <= 1e-6 * terms[i];
             }
@@ -329,6 +340,16 @@ impl Kinks {
             );
             let push = |i: usize| ratio(solution.duals[row] * jacobian[row * d + i].abs(), terms[i]);
             let dual = (0..d).map(push).fold(0.0, f64::max);
+            // By how much of itself the budget would have to grow for its dual to vanish, if that moves the actions only a little.
+            let moves = |i: usize| solution.duals[row] * jacobian[row * d + i] / hessian[i * d + i];
+            let is_little = |i: usize| moves(i).abs() <= 1e-2 * (x[i].abs() + (x[i] - problem.lower()[i]));
+            let mut users = (0..d).filter(|i| is_free[*i] && jacobian[row * d + i] != 0.0);
+            let idle = ratio(
+                users.clone().map(|i| jacobian[row * d + i] * moves(i)).sum(),
+                query.available[row].abs() + usage[row].abs(),
+            );
+            let is_known = idle > 0.0 && users.all(is_little);
+            let dual = if is_known { dual.min(idle) } else { dual };
             kinks.margins.push(slack.max(dual));
             kinks.active += usize::from(slack <= NEAR);
             let room = ratio(
@@ -369,14 +390,12 @@ impl Kinks {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use laau_core::problems::LogUtility;
     use laau_core::{Error, GradientMut, SmoothProblem, SolutionMut, StepSolver};
     use laau_kkt::{InteriorPoint, Options};
 
     use super::*;
-    use crate::query::Level;
+    use crate::custom::Form;
+    use crate::query::{Corner, Level};
     use crate::recipe::{Kind, Recipe};
 
     /// A solver whose gradients are a little off, or never exact.
@@ -421,7 +440,19 @@ mod tests {
         }
     }
 
-    fn check(factor: f64, flagged: bool, expected: Option<&str>) {
+    fn check(case: &LayerCase, factor: f64, flagged: bool, expected: Option<&str>) {
+        let resolved = case.resolve().unwrap();
+        let mut solver = Wrong {
+            inner: InteriorPoint::new(resolved.problem.clone(), Options::default()).unwrap(),
+            factor,
+            flagged,
+        };
+        let found = judge(case, &resolved, &mut solver).err();
+        assert_eq!(found.map(|failure| failure.kind).as_deref(), expected);
+    }
+
+    #[test]
+    fn a_right_gradient_passes_and_a_wrong_or_needlessly_flagged_one_does_not() {
         let case = LayerCase {
             recipe: Recipe {
                 kind: Kind::LogUtility,
@@ -437,21 +468,57 @@ mod tests {
             multiplier: vec![0.1],
             levels: vec![Level::Share(0.2)],
         };
-        let problem = LogUtility::new(2, 1, vec![1.0, 2.0], 0.1, 10.0).unwrap();
-        let mut solver = Wrong {
-            inner: InteriorPoint::new(Arc::new(problem), Options::default()).unwrap(),
-            factor,
-            flagged,
-        };
-        let found = judge(&case, &case.resolve().unwrap(), &mut solver).err();
-        assert_eq!(found.map(|failure| failure.kind).as_deref(), expected);
+        check(&case, 1.0, false, None);
+        check(&case, 1.01, false, Some("wrong-gradient"));
+        check(&case, 1.0, true, Some("needless-flag"));
     }
 
+    /// A budget that leaves 4e-9 of itself above the lower corner, and a context that usage is proportional to.
     #[test]
-    fn a_right_gradient_passes_and_a_wrong_or_needlessly_flagged_one_does_not() {
-        check(1.0, false, None);
-        check(1.01, false, Some("wrong-gradient"));
-        check(1.0, true, Some("needless-flag"));
+    fn a_step_of_a_context_does_not_use_up_what_a_budget_leaves() {
+        let case = LayerCase {
+            recipe: Recipe {
+                kind: Kind::Custom(Form::Exponential),
+                budgets: 1,
+                lower: vec![4.0, 0.0],
+                upper: vec![30.0, 5.0],
+                matrix: vec![1.0; 2],
+                weights: vec![6.0, 20.0],
+                parameter: 0.0,
+                most: 0.0,
+            },
+            context: vec![6.0, 10.0, 0.9],
+            multiplier: vec![0.0],
+            levels: vec![Level::Kink {
+                corner: Corner::Lower,
+                offset: 4e-9,
+            }],
+        };
+        check(&case, 1.0, false, None);
+        check(&case, 1.1, false, Some("wrong-gradient"));
+    }
+
+    /// Both budgets begin to bind within 4e-12 of themselves: the derivative between these kinks is one that no difference sees.
+    #[test]
+    fn a_derivative_between_two_kinks_is_not_judged_by_differences_across_them() {
+        let case = LayerCase {
+            recipe: Recipe {
+                kind: Kind::Custom(Form::Quadratic),
+                budgets: 2,
+                lower: vec![0.0; 3],
+                upper: vec![500.0, 0.0, 80.0],
+                matrix: vec![0.0, 0.0, 1.0, 1.0, 1.0, 1.0],
+                weights: vec![1.0; 3],
+                parameter: 0.0,
+                most: 0.0,
+            },
+            context: vec![1.0, 0.0, 6.0],
+            multiplier: vec![0.0; 2],
+            levels: [(Corner::Free, 0.0), (Corner::Others, -5e-12)]
+                .map(|(corner, offset)| Level::Kink { corner, offset })
+                .to_vec(),
+        };
+        check(&case, 1.0, false, None);
     }
 
     /// A class of requests that asks for nothing is granted nothing until it asks for 3e-14, where a grant is worth its price.

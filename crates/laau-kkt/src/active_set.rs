@@ -13,7 +13,7 @@
 
 use laau_core::Inexact;
 
-use crate::dense::{Dense, Kind, dot};
+use crate::dense::{Dense, Kind};
 use crate::evaluations::Evaluations;
 use crate::passes::invert;
 use crate::rows::{add_rows, fill_gram, multiply};
@@ -94,20 +94,17 @@ impl System {
         }
     }
 
-    /// How much larger each active budget would have to be for its dual to vanish, the others' duals as they are: `μ J H⁻¹ Jᵀ`.
-    /// Not known where the Hessian was not eliminated.
-    pub(crate) fn idle_distances<'a>(
-        &'a self,
-        evaluations: &'a Evaluations,
-        set: &'a ActiveSet,
-        duals: &'a [f64],
-    ) -> impl Iterator<Item = (usize, f64)> + 'a {
-        let d = evaluations.d;
-        let known = self.form == Form::Schur;
-        (set.budgets.iter().enumerate().filter(move |_| known)).map(move |(row, &m)| {
-            let jacobian = &evaluations.jacobian[m * d..][..d];
-            (m, duals[m] * dot(jacobian, &self.solved[row * d..][..d]))
-        })
+    /// How much larger the active budget of a row would have to be for its dual to vanish, the others as active as they are:
+    /// `μ / (S⁻¹)_rr` with the Schur complement `S`. Not known where the Hessian was not eliminated.
+    pub(crate) fn idle_distance(&mut self, set: &ActiveSet, row: usize, dual: f64) -> Option<f64> {
+        if self.form != Form::Schur {
+            return None;
+        }
+        let unit = &mut self.right[..set.budgets.len()];
+        unit.fill(0.0);
+        unit[row] = 1.0;
+        self.outer.solve(unit);
+        Some(dual / unit[row])
     }
 
     /// Eliminates the Hessian, with `ridge` added to its diagonal, and factorises the Schur complement, with

@@ -22,6 +22,8 @@
 //!     ∂/∂λ = −J p,     ∂/∂b = q,     ∂/∂c = −L_xcᵀ p − g_cᵀ q
 //! ```
 //!
+//! where `J p` is zero for every active budget.
+//!
 //! **Exactness** follows Prop. 2: strict complementarity, no more active constraints than actions, and independent
 //! gradients, else [`Exactness::Approximate`] with the reason, by pseudo-inverse where the system is singular. At a
 //! kink [`Kink`] decides.
@@ -84,11 +86,13 @@ impl Workspace {
             (solution.action.to_vec(), solution.duals.to_vec())
         };
         for k in 0..m {
-            self.q.fill(0.0);
-            for i in 0..d {
-                self.p[i] = -self.evaluations.jacobian[k * d + i];
+            if smoothed || !self.polish.set.budgets.contains(&k) {
+                self.q.fill(0.0);
+                for i in 0..d {
+                    self.p[i] = -self.evaluations.jacobian[k * d + i];
+                }
+                self.solve_column(&mut jacobians.multiplier, m, k);
             }
-            self.solve_column(&mut jacobians.multiplier, m, k);
             self.p.fill(0.0);
             self.q.fill(0.0);
             self.q[k] = 1.0;
@@ -150,9 +154,6 @@ impl Workspace {
             weak,
         ) {
             (Some(reason), _) => Exactness::Approximate { reason },
-            (None, weak) if weak || self.is_almost_idle(problem, query, solution) => Exactness::Approximate {
-                reason: Inexact::WeaklyActive,
-            },
             // Short of the tolerance it is the derivative of a point nearby.
             (None, _)
                 if !solution.status.is_solved()
@@ -161,6 +162,9 @@ impl Workspace {
             {
                 not_solved
             }
+            (None, weak) if weak || self.is_almost_idle(problem, query, solution) => Exactness::Approximate {
+                reason: Inexact::WeaklyActive,
+            },
             (None, _) => Exactness::Exact,
         }
     }
@@ -169,7 +173,7 @@ impl Workspace {
     ///
     /// How much larger is read off the system, whose Hessian has the dual's part: so only where the dual weighs next to nothing.
     fn is_almost_idle(
-        &self,
+        &mut self,
         problem: &dyn SmoothProblem,
         query: Query<'_>,
         solution: SolutionRef<'_>,
@@ -177,6 +181,7 @@ impl Workspace {
         /// A share of an action's marginal price, or of what its marginal cost changes by over its size, that is next to nothing.
         const SLIGHT: f64 = 1e-6;
         let Self {
+            options,
             system,
             evaluations,
             polish,
@@ -197,10 +202,12 @@ impl Workspace {
                 priced(budget, duals[budget]) <= SLIGHT * if unpriced { own } else { all }
             })
         };
-        let mut distances = system.idle_distances(evaluations, &polish.set, duals);
-        distances.any(|(m, distance)| {
+        let set = &polish.set;
+        set.budgets.iter().enumerate().any(|(row, &m)| {
             let size = query.available[m].abs() + evaluations.usage[m].abs();
-            distance <= self.options.active_tolerance * size && weighs_nothing(m)
+            weighs_nothing(m)
+                && (system.idle_distance(set, row, duals[m]))
+                    .is_some_and(|distance| distance <= options.active_tolerance * size)
         })
     }
 
@@ -464,6 +471,12 @@ impl Workspace {
             .zip(evaluations.jacobian.chunks_exact(d))
         {
             *out = -dot(row, p);
+        }
+        if !smoothed {
+            // A budget that binds holds its usage at any price. What is left of a sum that cancels may be large beside everything else.
+            for &m in &polish.set.budgets {
+                gradient.multiplier[m] = 0.0;
+            }
         }
         gradient.available.copy_from_slice(q);
         if let Some(out) = gradient.context {

@@ -466,6 +466,8 @@ fn a_budget_that_the_free_optimum_uses_up_is_a_kink_without_a_price_too() {
     let problem = AutoDiff::new(Valley {
         lower: [-30.0, 0.0],
         upper: [1.0, 800.0],
+        weights: [4e4, 3e4],
+        rows: vec![[1e10, 5e10]],
     })
     .unwrap();
     let mut layer = solver(problem);
@@ -478,10 +480,37 @@ fn a_budget_that_the_free_optimum_uses_up_is_a_kink_without_a_price_too() {
     assert_ne!(exactness, Exactness::Exact, "{action:?}");
 }
 
+/// Were the first budget larger by a rounding, the second alone would hold the first action: beside it, the first dual need not give back
+/// all that it is worth.
+#[test]
+fn a_budget_that_another_all_but_replaces_is_a_kink() {
+    let problem = AutoDiff::new(Valley {
+        lower: [-0.6, 0.0],
+        upper: [0.2, 0.03],
+        weights: [1.0, 1.0],
+        rows: vec![[1.0, 0.0], [1e-5, 7e-5]],
+    })
+    .unwrap();
+    let mut layer = solver(problem);
+    // What the second budget alone leaves the first to use.
+    let alone = 0.129_599_961_567_508_22;
+    for (offset, is_exact) in [(-6e-14, false), (1e-9, true), (-1e-9, true)] {
+        let query = Query {
+            context: &[0.0, 0.003],
+            multiplier: &[0.0, 0.0],
+            available: &[alone * (1.0 + offset), 1.298_519_610_444_000_2e-6],
+        };
+        let (action, _, exactness) = answer(&mut layer, query);
+        assert_eq!(exactness == Exactness::Exact, is_exact, "{offset}: {action:?}");
+    }
+}
+
 /// Cost `Σ ½ w x² − c x`, usage `Σ a (x − bottom)²`, the bottom three tenths of the way up the box.
 struct Valley {
     lower: [f64; 2],
     upper: [f64; 2],
+    weights: [f64; 2],
+    rows: Vec<[f64; 2]>,
 }
 
 impl ProblemFunctions for Valley {
@@ -491,7 +520,7 @@ impl ProblemFunctions for Valley {
     fn dimensions(&self) -> Dimensions {
         Dimensions {
             actions: 2,
-            budgets: 1,
+            budgets: self.rows.len(),
             context: 2,
         }
     }
@@ -502,14 +531,17 @@ impl ProblemFunctions for Valley {
         &self.upper
     }
     fn cost<T: Number>(&self, x: &[T], c: &[T]) -> T {
-        (x[0] * 2e4 - c[0]) * x[0] + (x[1] * 1.5e4 - c[1]) * x[1]
+        let part = |i: usize| (x[i] * (0.5 * self.weights[i]) - c[i]) * x[i];
+        part(0) + part(1)
     }
     fn usage<T: Number>(&self, x: &[T], _: &[T], out: &mut [T]) {
         let above = |i: usize| x[i] - (self.lower[i] + 0.3 * (self.upper[i] - self.lower[i]));
-        out[0] = above(0) * above(0) * 1e10 + above(1) * above(1) * 5e10;
+        for (out, row) in out.iter_mut().zip(&self.rows) {
+            *out = above(0) * above(0) * row[0] + above(1) * above(1) * row[1];
+        }
     }
     fn least_usage(&self, out: &mut [f64]) {
-        out[0] = 0.0;
+        out.fill(0.0);
     }
     fn structure(&self) -> Structure {
         Structure {

@@ -9,6 +9,7 @@ mod degenerate;
 mod edges;
 mod episodes;
 mod episodes_of_problems;
+mod exactness;
 mod foreign;
 mod gradcheck;
 mod gradients;

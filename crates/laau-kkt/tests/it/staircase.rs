@@ -3,7 +3,7 @@
 //! Every answer is certified by weak duality, action by action, with bounds of its own on what the budgets allow.
 
 use laau_core::{
-    AutoDiff, Differentiate, Dimensions, Exactness, Gradients, Number, ProblemFunctions, Query,
+    AutoDiff, Differentiate, Dimensions, Exactness, Gradients, Inexact, Number, ProblemFunctions, Query,
     SmoothProblem, SolutionRef, Solutions, StepSolver, Structure,
 };
 
@@ -266,4 +266,35 @@ fn an_action_that_gains_next_to_nothing_is_flagged_where_it_is_left() {
         weights: vec![7e-9, 4e-9, 1.0],
     };
     check(problem, &[5.0, 1.0, 0.0, 1.0], &[8e6], &[5.76e22]);
+}
+
+/// Beside what the first action gains, the second gains 1e-53: it is left on its lower bound, off which its gradient points. That is no
+/// kink, but an action that is not where it should be.
+#[test]
+fn an_action_left_on_a_bound_that_does_not_hold_it_is_not_solved() {
+    let problem = Steps {
+        soft: false,
+        lower: vec![5e10, 0.0],
+        upper: vec![1e12, 6e17],
+        matrix: vec![1.0, 1.0],
+        weights: vec![1.0; 2],
+    };
+    let mut layer = solver(AutoDiff::new(problem).unwrap());
+    let dimensions = layer.problem().dimensions();
+    let (mut solutions, mut gradients) = (Solutions::new(dimensions, 1), Gradients::new(dimensions, 1));
+    let query = Query {
+        context: &[1.0, 1.0, 0.3],
+        multiplier: &[1.0],
+        available: &[2.34e35],
+    };
+    layer.solve(query, solutions.row_mut(0)).unwrap();
+    let row = solutions.row(0);
+    assert_eq!((row.action, row.lower_duals[1]), (&[5e10, 0.0][..], 0.0));
+    let exactness = layer
+        .pullback(query, row, &[1.0, 1.0], gradients.row_mut(0))
+        .unwrap();
+    let not_solved = Exactness::Approximate {
+        reason: Inexact::NotSolved,
+    };
+    assert_eq!(exactness, not_solved);
 }
