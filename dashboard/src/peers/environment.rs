@@ -18,6 +18,7 @@ const GROUPS: &[&[&str]] = &[
     &["cvxpy", "cvxpylayers", "diffcp", "scs", "ecos"],
     &["clarabel"],
     &["moreau"],
+    &["polars"],
 ];
 
 /// An environment, and what could not be installed into it.

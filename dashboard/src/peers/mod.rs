@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use self::environment::Environment;
 use self::worker::{Announced, Worker};
 use crate::bench::{build, quantile};
+use crate::cargo::build_release;
 
 pub(crate) use self::latest::Latest;
 pub(crate) use self::page::write_page;
@@ -32,6 +33,9 @@ const GRID_ROUNDS: usize = 3;
 
 /// Some words.
 type Words = &'static [&'static str];
+
+/// Stands for the program `laau` among a worker's arguments: such a worker measures ours itself, as a user runs it.
+const PROGRAM: &str = "laau";
 
 /// Python workers: file, further arguments, the peers that it stands for, and how the works begin that it does.
 const WORKERS: &[(&str, Words, Words, Words)] = &[
@@ -53,6 +57,7 @@ const WORKERS: &[(&str, Words, Words, Words)] = &[
         &["solve"],
     ),
     ("strict.py", &[], &["cvxpy"], &["strict"]),
+    ("import_polars.py", &[PROGRAM], &["polars"], &["import"]),
 ];
 
 /// Everything that a comparison found.
@@ -108,6 +113,9 @@ pub(crate) struct Case {
     /// The utility that training has reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) utility: Option<f64>,
+    /// The most memory that a process held at once, in megabytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) megabytes: Option<f64>,
     /// The floating-point operations of a unit, as the algorithm needs them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) operations: Option<f64>,
@@ -176,24 +184,35 @@ pub(crate) fn compare(
         .collect();
     let environment = Environment::prepare(&folder, &scripts.join("requirements.txt"), &wanted)?;
     let data = folder.join("data");
-    environment
-        .run(&scripts.join("instances.py"), &[&data])
-        .context("cannot draw the instances")?;
-
-    let ours = build(root, target, "laau-peer")?;
+    std::fs::create_dir_all(&data)?;
     let mut comparison = Comparison {
         failures: environment.failures.clone(),
         ..Comparison::default()
     };
     let mut workers = Vec::new();
     let mut cases: Vec<(usize, Case)> = Vec::new();
-    let mut command = std::process::Command::new(ours);
-    command.arg(&data);
-    let mut commands = vec![("laau".to_owned(), command, &["laau"][..])];
+    let mut commands = Vec::new();
+    if chosen
+        .iter()
+        .any(|(_, arguments, ..)| !arguments.contains(&PROGRAM))
+    {
+        environment
+            .run(&scripts.join("instances.py"), &[&data])
+            .context("cannot draw the instances")?;
+        let mut command = std::process::Command::new(build(root, target, "laau-peer")?);
+        command.arg(&data);
+        commands.push(("laau".to_owned(), command, &["laau"][..]));
+    }
     for (script, arguments, peers, _) in chosen {
         let mut command = environment.python(&scripts.join(script));
-        command.arg(&data).args(*arguments);
-        commands.push((name_of(script, arguments), command, peers));
+        command.arg(&data);
+        for argument in *arguments {
+            match *argument {
+                PROGRAM => command.arg(build_release("laau-cli", "laau", root)?),
+                argument => command.arg(argument),
+            };
+        }
+        commands.push((name_of(script, arguments), command, *peers));
     }
     for (name, command, peers) in commands {
         println!("starting {name}");

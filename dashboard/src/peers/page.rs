@@ -45,6 +45,11 @@ const WORKS: &[(&str, &str, &str)] = &[
     ),
     ("solve-8x3", "One solve d = 8, M = 3, no gradient", "solve"),
     ("decision", "One decision of the paper's policy", "decision"),
+    (
+        "import",
+        "Import of 16 million readings, one zipped file, two threads",
+        "thousand readings",
+    ),
 ];
 
 /// Curves of the page: name, size, and what is expected of it.
@@ -234,6 +239,7 @@ fn ratios(
         return Ok(());
     };
     let utility = cases.iter().any(|case| case.case.utility.is_some());
+    let memory = cases.iter().any(|case| case.case.megabytes.is_some());
     let accuracy = cases.iter().any(|case| case.case.error_action.is_some());
     writeln!(out, "## {title}\n")?;
     write!(
@@ -243,11 +249,14 @@ fn ratios(
     if utility {
         write!(out, " utility reached |")?;
     }
+    if memory {
+        write!(out, " MB at most |")?;
+    }
     if accuracy {
         write!(out, " error of actions | of gradients | budget exceeded by |")?;
     }
     writeln!(out)?;
-    let columns = 6 + usize::from(utility) + 3 * usize::from(accuracy);
+    let columns = 6 + usize::from(utility) + usize::from(memory) + 3 * usize::from(accuracy);
     writeln!(out, "|{}", "---|".repeat(columns))?;
     for case in cases {
         let ratio = if std::ptr::eq(case, best) {
@@ -273,6 +282,13 @@ fn ratios(
                 out,
                 " {} |",
                 case.case.utility.map_or(String::new(), |u| format!("{u:.4}"))
+            )?;
+        }
+        if memory {
+            write!(
+                out,
+                " {} |",
+                case.case.megabytes.map_or(String::new(), |mb| format!("{mb:.0}"))
             )?;
         }
         if accuracy {

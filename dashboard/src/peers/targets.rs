@@ -53,6 +53,12 @@ pub(super) fn targets(found: &Comparison) -> Vec<Target> {
             strict.overspent
         }),
         count(found, "strict budgets: episodes aborted", |strict| strict.aborted),
+        ratio(
+            "import of 16 million readings, against polars' streaming reader and group-by",
+            1.0,
+            fastest(found, "import", |case| case.case.peer == "polars"),
+            ours(found, "import"),
+        ),
     ];
     for (work, size) in SIZES {
         let Some(ours) = ours(found, work) else {
@@ -196,6 +202,7 @@ pub(crate) mod tests {
                 error_gradient: Some(error),
                 violation: Some(0.0),
                 utility: None,
+                megabytes: None,
                 operations: None,
             },
             least,
@@ -246,6 +253,7 @@ pub(crate) mod tests {
             Some(true),
             Some(true),
             Some(true),
+            None,
             None,
             None,
             None,
