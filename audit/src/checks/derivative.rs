@@ -198,11 +198,11 @@ fn differences(
     };
     let both = value - 1e-2 * size > 0.0;
     let mut solutions = Solutions::new(dimensions, 1);
-    let mut function = |step: f64| {
+    let mut function = |moved: f64| {
         match probe {
-            Probe::Multiplier(m) => multiplier[m] = value + step,
-            Probe::Remaining(m) => remaining[m] = value + step,
-            Probe::Context(k) => context[k] = value + step,
+            Probe::Multiplier(m) => multiplier[m] = moved,
+            Probe::Remaining(m) => remaining[m] = moved,
+            Probe::Context(k) => context[k] = moved,
         }
         let query = Query {
             context: &context,
@@ -215,12 +215,12 @@ fn differences(
         solution.status.is_solved().then_some(sum)
     };
     let count = upstream.len() as f64;
-    let found = sides(&mut function, size, count, both);
+    let found = sides(&mut function, value, size, count, both);
     if value > 0.0 {
         return found;
     }
     // At zero nothing says how large a step is: two ladders must see the same.
-    let finer = sides(&mut function, 1e-4 * size, count, both);
+    let finer = sides(&mut function, value, 1e-4 * size, count, both);
     match (found.best(), finer.best()) {
         (Some(a), Some(b)) if found.agrees(a.value, b) == Some(true) => found,
         _ => Sides::unknown(found.unit),

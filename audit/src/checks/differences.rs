@@ -2,6 +2,8 @@
 
 /// Steps, relative to the size of the input.
 const STEPS: [f64; 5] = [1e-2, 1e-3, 1e-4, 1e-5, 1e-6];
+/// Roundings of the input that a step has at least.
+const FINEST: f64 = 100.0;
 /// Assumed noise of a solved layer, relative to the size of the function.
 const NOISE: f64 = 1e-11;
 
@@ -67,23 +69,30 @@ impl Sides {
     }
 }
 
-/// Differences of a function around 0, for an input of the given size and function values of the given size.
+/// Differences of a function around a value, for an input of the given size and function values of the given size.
+///
+/// A step is the one that was taken: beside a large value, floats are too coarse for the one that was meant.
 pub(crate) fn sides(
     mut function: impl FnMut(f64) -> Option<f64>,
+    value: f64,
     input: f64,
     size: f64,
     both: bool,
 ) -> Sides {
     let unit = size / input;
     let mut found = Sides::unknown(unit);
-    let Some(middle) = function(0.0) else {
+    let Some(middle) = function(value) else {
         return found;
     };
+    let can_be_taken = |step: &&f64| *step * input > FINEST * f64::EPSILON * value.abs();
     let mut ladder = |sign: f64| -> Option<Vec<f64>> {
-        STEPS
-            .iter()
-            .map(|step| Some((function(sign * step * input)? - middle) / (sign * step * input)))
-            .collect()
+        let rungs = STEPS.iter().take_while(can_be_taken).map(|step| {
+            let moved = value + sign * step * input;
+            Some((function(moved)? - middle) / (moved - value))
+        });
+        rungs
+            .collect::<Option<Vec<f64>>>()
+            .filter(|rungs| rungs.len() > 2)
     };
     let forward = ladder(1.0);
     let backward = if both { ladder(-1.0) } else { None };
@@ -124,12 +133,12 @@ mod tests {
 
     #[test]
     fn a_smooth_function_has_one_derivative_and_a_kink_two() {
-        let smooth = sides(|h| Some((1.0 + h).exp()), 1.0, 1.0, true);
+        let smooth = sides(|x| Some(x.exp()), 1.0, 1.0, 1.0, true);
         assert!(smooth.smooth() && !smooth.kink());
         let estimate = smooth.best().unwrap();
         assert_eq!(smooth.agrees(1.0_f64.exp(), estimate), Some(true));
         assert_eq!(smooth.agrees(2.6, estimate), Some(false));
-        let bent = sides(|h| Some(if h > 0.0 { 3.0 * h } else { h }), 1.0, 1.0, true);
+        let bent = sides(|h| Some(if h > 0.0 { 3.0 * h } else { h }), 0.0, 1.0, 1.0, true);
         assert!(bent.kink() && !bent.smooth());
         assert_eq!(bent.agrees(3.0, bent.forward.unwrap()), Some(true));
         assert_eq!(bent.agrees(2.0, bent.forward.unwrap()), Some(false));
@@ -137,8 +146,19 @@ mod tests {
 
     #[test]
     fn a_side_that_is_not_there_is_not_judged() {
-        let one = sides(|h| (h >= 0.0).then_some(2.0 * h), 1.0, 1.0, false);
+        let one = sides(|h| (h >= 0.0).then_some(2.0 * h), 0.0, 1.0, 1.0, false);
         assert!(one.backward.is_none() && !one.kink() && !one.smooth());
         assert_eq!(one.agrees(2.0, one.best().unwrap()), Some(true));
+    }
+
+    /// Floats beside 1 are 1e-16 apart: of five rungs three can be taken, none of them as it was meant.
+    #[test]
+    fn steps_are_those_that_floats_can_take() {
+        let steep = sides(|x| Some((1e10 * (x - 1.0)).exp()), 1.0, 1e-9, 1.0, true);
+        let estimate = steep.best().unwrap();
+        assert!((estimate.value / 1e10 - 1.0).abs() < 1e-4, "{estimate:?}");
+        // Two steps that floats can take are none that can be compared.
+        let steeper = sides(|x| Some(1e15 * (x - 1.0)), 1.0, 1e-15, 1.0, true);
+        assert_eq!(steeper.best(), None);
     }
 }

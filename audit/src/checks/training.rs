@@ -115,12 +115,12 @@ fn gradient(case: &EpisodeCase, played: &Played) -> Result<Tally, Failure> {
     for entry in (0..multipliers.len()).step_by(multipliers.len().div_ceil(4).max(1)) {
         let price = multipliers[entry];
         let mut moved = multipliers.clone();
-        let cost = |step: f64| {
-            moved[entry] = price + step;
+        let cost = |moved_price: f64| {
+            moved[entry] = moved_price;
             let gradient = episode_gradient(&mut *layer, &episode, &moved).ok()?;
             (gradient.counts.approximate == 0).then_some(gradient.cost)
         };
-        let differences = sides(cost, price.max(1e-300), size, true);
+        let differences = sides(cost, price, price.max(1e-300), size, true);
         if let (true, Some(central)) = (differences.smooth(), differences.central)
             && differences.agrees(found.multipliers[entry], central) == Some(false)
         {

@@ -269,10 +269,10 @@ mod external {
             "mine=sleep 1000 | sleep 1000",
             "mine=exec <&-; sleep 1000",
         ] {
-            let ([failures, ..], told) = play(program, &["--external-timeout", "0.1"]);
+            let ([failures, ..], told) = play(program, &["--external-timeout", "0.02"]);
             assert_eq!(failures, 100, "{program}");
             assert!(
-                told.contains("the program did not answer within 0.1 s"),
+                told.contains("the program did not answer within 0.02 s"),
                 "{program}: {told}"
             );
         }
@@ -283,7 +283,7 @@ mod external {
         let marked = "4242.125";
         play(
             &format!("mine=sleep {marked} | sleep {marked}"),
-            &["--external-timeout", "0.05"],
+            &["--external-timeout", "0.02"],
         );
         let mut left = Vec::new();
         for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -314,7 +314,11 @@ mod external {
             ("mine=cat /dev/zero".to_owned(), "the program"),
         ] {
             // Noise without an end is only noticed by the clock; a line too many by when it comes.
-            let timeout = if program.contains("/dev/zero") { "0.2" } else { "2" };
+            let timeout = if program.contains("/dev/zero") {
+                "0.02"
+            } else {
+                "2"
+            };
             let ([failures, ..], told) = play(&program, &["--external-timeout", timeout]);
             assert!(failures > 0, "{program}: {failures}");
             assert!(told.contains(reason), "{program}: {told}");

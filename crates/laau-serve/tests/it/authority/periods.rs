@@ -187,7 +187,7 @@ fn a_period_by_the_clock_begins_while_nobody_asks() {
 
 #[test]
 fn many_decisions_over_many_periods_keep_no_more_than_two_periods() {
-    const PERIODS: u32 = 400;
+    const PERIODS: u32 = 100;
     const STEPS: usize = 250;
     let house = House::new();
     let json = format!(

@@ -20,7 +20,7 @@ impl Reader {
         let key = key.or(node.key.as_deref());
         let authorization = key.map_or(String::new(), |key| format!("Authorization: Bearer {key}\r\n"));
         let request = format!(
-            "GET /v1/accounts/shop/events HTTP/1.1\r\nHost: {}\r\n{authorization}\r\n",
+            "GET /v1/accounts/shop/events HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{authorization}\r\n",
             node.address
         );
         stream.write_all(request.as_bytes()).unwrap();

@@ -112,7 +112,7 @@ fn what_is_acknowledged_outlives_kills_and_restarts_of_the_server() {
             scope.spawn(move || work(url, name, done, acknowledged))
         };
         let nodes = [work("a"), work("b")];
-        for round in 0..6 {
+        for round in 0..4 {
             let so_far = acknowledged.load(Ordering::Relaxed);
             while acknowledged.load(Ordering::Relaxed) < so_far + 20 {
                 assert!(nodes.iter().all(|node| !node.is_finished()), "a node gave up");
@@ -129,7 +129,7 @@ fn what_is_acknowledged_outlives_kills_and_restarts_of_the_server() {
         let written = nodes.map(|node| node.join().expect("no panic"));
         written.into_iter().flatten().collect::<Vec<_>>()
     });
-    assert!(written.len() >= 240);
+    assert!(written.len() >= 160);
     let mut node = Postgres::connect(&url, "c", "", Duration::ZERO).expect("the server answers");
     let stored = node.entries("x", 0, 0, usize::MAX).expect("answers");
     // Whole batches, without gaps; some that were not acknowledged may be among them.
