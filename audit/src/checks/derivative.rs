@@ -4,6 +4,7 @@ use laau_core::{Differentiate, Dimensions, Exactness, Gradients, Inexact, Query,
 use rand_chacha::ChaCha8Rng;
 
 use super::differences::{Sides, sides};
+use super::kinks::{Kinks, NEAR};
 use super::layer::by_every_solver;
 use super::{Audit, Failure, Tally};
 use crate::certificate::Lagrangian;
@@ -12,8 +13,6 @@ use crate::query::{LayerCase, Resolved, typical_prices};
 
 /// A kink at this relative distance or nearer is at the query itself: less than the last bit of a float.
 const AT: f64 = 2e-17;
-/// A kink at this relative distance or nearer excuses a flag.
-const NEAR: f64 = 1e-6;
 /// Inputs that are moved in one case.
 const PROBES: usize = 6;
 
@@ -88,7 +87,8 @@ fn judge(case: &LayerCase, resolved: &Resolved, solver: &mut dyn Differentiate) 
         };
         all_smooth &= found.smooth();
         if exactness == Exactness::Exact {
-            exact(probe, gradient, &found, &kinks)?;
+            let cancelled = || cancelled(resolved, solution, &upstream, probe);
+            exact(probe, gradient, &found, (&kinks, cancelled))?;
         }
     }
     let approximate = exactness != Exactness::Exact;
@@ -113,7 +113,12 @@ fn judge(case: &LayerCase, resolved: &Resolved, solver: &mut dyn Differentiate) 
 }
 
 /// Judges one entry of a gradient that claims to be exact.
-fn exact(probe: Probe, gradient: f64, found: &Sides, kinks: &Kinks) -> Result<(), Failure> {
+fn exact(
+    probe: Probe,
+    gradient: f64,
+    found: &Sides,
+    (kinks, cancelled): (&Kinks, impl Fn() -> f64),
+) -> Result<(), Failure> {
     if kinks.within(1e-4) > 1 {
         // Between several kinks the differences see them all, and the derivative none.
         return Ok(());
@@ -140,11 +145,44 @@ fn exact(probe: Probe, gradient: f64, found: &Sides, kinks: &Kinks) -> Result<()
     if let (true, Some(best)) = (known, found.best())
         && kinks.within(1e-2) == 0
         && found.agrees(gradient, best) == Some(false)
-        && (gradient - best.value).abs() > kinks.grain * found.unit
+        && (gradient - best.value).abs() > kinks.grain * found.unit + cancelled()
     {
         return Err(Failure::new("wrong-gradient", describe()));
     }
     Ok(())
+}
+
+/// What eight roundings of the problem's own derivatives are worth in an entry of a gradient: it is a sum over actions, which may cancel.
+fn cancelled(resolved: &Resolved, solution: SolutionRef<'_>, upstream: &[f64], probe: Probe) -> f64 {
+    let (problem, query) = (&*resolved.problem, resolved.query());
+    let Dimensions {
+        actions: d,
+        budgets: m,
+        context: q,
+    } = problem.dimensions();
+    let weights: Vec<f64> = query
+        .multiplier
+        .iter()
+        .zip(solution.duals)
+        .map(|(price, dual)| price + dual)
+        .collect();
+    // How each action's part of stationarity changes with the input.
+    let mut slopes = vec![0.0; d * m.max(q)];
+    let slope: Box<dyn Fn(usize) -> f64> = match probe {
+        Probe::Multiplier(row) => {
+            problem.usage_jacobian(solution.action, query.context, &mut slopes[..m * d]);
+            Box::new(move |i| slopes[row * d + i])
+        }
+        Probe::Context(entry) => {
+            problem.lagrangian_mixed(solution.action, query.context, &weights, &mut slopes[..d * q]);
+            Box::new(move |i| slopes[i * q + entry])
+        }
+        Probe::Remaining(_) => return 0.0,
+    };
+    let mut hessian = vec![0.0; d * d];
+    problem.lagrangian_hessian(solution.action, query.context, &weights, &mut hessian);
+    let terms = (0..d).map(|i| (upstream[i] * slope(i) / hessian[i * d + i]).abs());
+    8.0 * f64::EPSILON * terms.filter(|term| term.is_finite()).sum::<f64>()
 }
 
 /// Some inputs of each kind.
@@ -252,140 +290,6 @@ fn reach(resolved: &Resolved, solution: SolutionRef<'_>, entry: usize) -> f64 {
         .map(|i| slope[i].abs() / mixed[i * q + entry].abs())
         .filter(|reach| *reach > 0.0)
         .fold(f64::INFINITY, f64::min)
-}
-
-/// How near each constraint is to being active with a zero dual: the larger of relative slack and relative dual.
-struct Kinks {
-    margins: Vec<f64>,
-    free: usize,
-    active: usize,
-    flat: bool,
-    /// Whether an active budget is as near the end of all feasible ones, what the lower corner uses.
-    cornered: bool,
-    /// The share that eight roundings of an active budget are of what it leaves above the lower corner: answers are no finer.
-    grain: f64,
-    /// Whether an action that no bound holds is not where its own terms cancel: its gain is too small a part of the whole to count.
-    unsettled: bool,
-}
-
-impl Kinks {
-    fn new(resolved: &Resolved, solution: SolutionRef<'_>) -> Self {
-        let problem = &*resolved.problem;
-        let Dimensions {
-            actions: d,
-            budgets: m,
-            ..
-        } = problem.dimensions();
-        let query = resolved.query();
-        let x = solution.action;
-        let (mut slope, mut terms) = (vec![0.0; d], vec![0.0; d]);
-        Lagrangian::new(problem, query, solution.duals).gradient_and_terms(x, &mut slope, &mut terms);
-        let mut jacobian = vec![0.0; m * d];
-        problem.usage_jacobian(x, query.context, &mut jacobian);
-        let usage = resolved.usage(x);
-        let weights: Vec<f64> = query
-            .multiplier
-            .iter()
-            .zip(solution.duals)
-            .map(|(l, m)| l + m)
-            .collect();
-        let mut hessian = vec![0.0; d * d];
-        problem.lagrangian_hessian(x, query.context, &weights, &mut hessian);
-        let ratio = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
-        let mut kinks = Self {
-            margins: Vec::new(),
-            free: 0,
-            active: 0,
-            flat: false,
-            cornered: false,
-            grain: 0.0,
-            unsettled: false,
-        };
-        let corner = resolved.usage(problem.lower());
-        let mut is_free = vec![false; d];
-        for i in 0..d {
-            // What the gradient changes by over the action's own size: terms may cancel inside the cost.
-            terms[i] += (hessian[i * d + i] * x[i]).abs();
-            let (lower, upper) = (problem.lower()[i], problem.upper()[i]);
-            let dual = ratio(slope[i].abs(), terms[i]);
-            let slack = |bound: f64| {
-                ratio(
-                    (x[i] - bound).abs(),
-                    (x[i].abs() + bound.abs()).max(1e-9 * upper.abs()),
-                )
-            };
-            let nearest = slack(lower).min(slack(upper));
-            kinks.margins.push(nearest.max(dual));
-            let is_held = (x[i] == lower && slope[i] > 0.0) || (x[i] == upper && slope[i] < 0.0);
-            kinks.unsettled |= dual > NEAR && !is_held;
-            is_free[i] = nearest > NEAR;
-            if is_free[i] {
-                kinks.free += 1;
-                kinks.flat |= hessian[i * d + i] * x[i].abs() <= 1e-6 * terms[i];
-            }
-        }
-        let mut used = vec![false; m];
-        let mut at = vec![0.0; m * d];
-        for point in [problem.lower(), x, problem.upper()] {
-            problem.usage_jacobian(point, query.context, &mut at);
-            for (used, row) in used.iter_mut().zip(at.chunks_exact(d)) {
-                *used |= row.iter().any(|slope| *slope != 0.0);
-            }
-        }
-        // A budget that nothing uses has no kink, though slack and dual are zero.
-        for row in (0..m).filter(|row| used[*row]) {
-            let slack = ratio(
-                query.available[row] - usage[row],
-                query.available[row].abs() + usage[row].abs(),
-            );
-            let push = |i: usize| ratio(solution.duals[row] * jacobian[row * d + i].abs(), terms[i]);
-            let dual = (0..d).map(push).fold(0.0, f64::max);
-            // By how much of itself the budget would have to grow for its dual to vanish, if that moves the actions only a little.
-            let moves = |i: usize| solution.duals[row] * jacobian[row * d + i] / hessian[i * d + i];
-            let is_little = |i: usize| moves(i).abs() <= 1e-2 * (x[i].abs() + (x[i] - problem.lower()[i]));
-            let mut users = (0..d).filter(|i| is_free[*i] && jacobian[row * d + i] != 0.0);
-            let idle = ratio(
-                users.clone().map(|i| jacobian[row * d + i] * moves(i)).sum(),
-                query.available[row].abs() + usage[row].abs(),
-            );
-            let is_known = idle > 0.0 && users.all(is_little);
-            let dual = if is_known { dual.min(idle) } else { dual };
-            kinks.margins.push(slack.max(dual));
-            kinks.active += usize::from(slack <= NEAR);
-            let room = ratio(
-                query.available[row] - corner[row],
-                query.available[row].abs() + corner[row].abs(),
-            );
-            if slack <= NEAR && room <= NEAR {
-                kinks.cornered = true;
-                kinks.grain = kinks.grain.max(8.0 * f64::EPSILON / room);
-            }
-        }
-        kinks
-    }
-
-    fn nearest(&self) -> f64 {
-        self.margins.iter().copied().fold(f64::INFINITY, f64::min)
-    }
-
-    fn within(&self, distance: f64) -> usize {
-        self.margins.iter().filter(|margin| **margin <= distance).count()
-    }
-
-    /// Whether a flag other than that of a kink is plausible.
-    fn excuses(&self, reason: Inexact) -> bool {
-        match reason {
-            Inexact::SingularHessian => self.flat,
-            Inexact::TooManyActive => self.active > self.free,
-            Inexact::DependentConstraints => self.active > 1 || self.active > self.free,
-            // Beyond the lower corner there is no solution: the end of the domain, which a rounding of usage may be. And what is not
-            // where it should be has no derivative of its own.
-            Inexact::NotSolved => self.cornered || self.unsettled,
-            // What a budget leaves above the lower corner may be worth too little to settle who has it: several stand beside their bounds.
-            Inexact::WeaklyActive => self.cornered && self.unsettled,
-            Inexact::Smoothed => false,
-        }
-    }
 }
 
 #[cfg(test)]
@@ -496,6 +400,27 @@ mod tests {
         };
         check(&case, 1.0, false, None);
         check(&case, 1.1, false, Some("wrong-gradient"));
+    }
+
+    /// Rates of 1e-12 that share a budget: in the weight of both, two derivatives of 1e13 cancel.
+    #[test]
+    fn a_sum_that_cancels_is_as_fine_as_its_terms_are_rounded() {
+        let case = LayerCase {
+            recipe: Recipe {
+                kind: Kind::Wireless,
+                budgets: 2,
+                lower: vec![0.0; 2],
+                upper: vec![2e-12; 2],
+                matrix: Vec::new(),
+                weights: Vec::new(),
+                parameter: 1.0,
+                most: 0.0,
+            },
+            context: vec![0.14, 1.0, 1.0],
+            multiplier: vec![0.0; 2],
+            levels: vec![Level::Share(1.0), Level::Share(0.5)],
+        };
+        check(&case, 1.0, false, None);
     }
 
     /// Both budgets begin to bind within 4e-12 of themselves: the derivative between these kinks is one that no difference sees.

@@ -5,6 +5,7 @@ mod derivative;
 mod differences;
 mod engines;
 mod guard;
+mod kinks;
 mod layer;
 mod ledger;
 mod policies;
