@@ -1,6 +1,6 @@
 //! `derivative`: a pullback is right, or says that it is none.
 
-use laau_core::{Differentiate, Dimensions, Exactness, Gradients, Inexact, Query, SolutionRef, Solutions};
+use laau_core::{Differentiate, Dimensions, Exactness, Gradients, Query, SolutionRef, Solutions};
 use rand_chacha::ChaCha8Rng;
 
 use super::differences::{Sides, sides};
@@ -294,7 +294,7 @@ fn reach(resolved: &Resolved, solution: SolutionRef<'_>, entry: usize) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use laau_core::{Error, GradientMut, SmoothProblem, SolutionMut, StepSolver};
+    use laau_core::{Error, GradientMut, Inexact, SmoothProblem, SolutionMut, StepSolver};
     use laau_kkt::{InteriorPoint, Options};
 
     use super::*;

@@ -160,8 +160,9 @@ const SWEEPS: &[Named] = &[
     ("decisions/ce/step=100000", || {
         decisions(&CeOptions::default(), 100_000)
     }),
-    ("decisions/dp/step=100000", || {
-        decisions(&DpOptions::default(), 100_000)
+    ("decisions/dp-coarse/step=10", || decisions(&coarse(), 10)),
+    ("decisions/dp-coarse/step=100000", || {
+        decisions(&coarse(), 100_000)
     }),
     ("decisions/laau-residual/step=10", || decisions(&untrained(), 10)),
     ("decisions/laau-residual/step=100000", || {
@@ -296,6 +297,14 @@ fn untrained() -> impl Fit {
         let model = Model::new(spec, statistics, 1).expect("statistics of this specification");
         Unrolled::new("laau-residual", model, closed_form())
     })
+}
+
+/// A table that is soon made.
+fn coarse() -> DpOptions {
+    DpOptions {
+        points: 12,
+        ..DpOptions::default()
+    }
 }
 
 /// Some decisions of a policy in service, late or early in a long episode.

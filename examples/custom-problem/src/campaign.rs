@@ -44,10 +44,10 @@ impl Sizes {
     pub fn small() -> Self {
         Self {
             horizon: 5,
-            train: 30,
-            validation: 8,
-            test: 30,
-            epochs: 3,
+            train: 10,
+            validation: 5,
+            test: 20,
+            epochs: 6,
         }
     }
 }

@@ -23,7 +23,7 @@ const MOST_STARTS: usize = 10;
 /// How often the user's wish to stop is looked at while a program thinks.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// How long a program may take to end by itself when its input has ended.
+/// How long a program that has answered may take to end by itself when its input has ended.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// Why nothing is asked any more.
@@ -230,6 +230,8 @@ struct Process {
     requests: Option<Sender<Vec<u8>>>,
     /// From the thread that reads.
     lines: Receiver<Line>,
+    /// Whether it owes an answer: then there is nothing that it could still bring to an end.
+    has_failed: bool,
 }
 
 impl Process {
@@ -249,6 +251,7 @@ impl Process {
             child,
             requests: Some(requests),
             lines: read,
+            has_failed: false,
         };
         let (Some(mut stdin), Some(stdout)) = pipes else {
             return Err("the program has no pipes".to_owned());
@@ -278,6 +281,12 @@ impl Process {
 
     /// Asks, and waits for the answer.
     fn ask(&mut self, request: &[u8], timeout: Duration, asked: &AtomicBool) -> Result<Vec<u8>, String> {
+        let answer = self.answer(request, timeout, asked);
+        self.has_failed = answer.is_err();
+        answer
+    }
+
+    fn answer(&mut self, request: &[u8], timeout: Duration, asked: &AtomicBool) -> Result<Vec<u8>, String> {
         match self.lines.try_recv() {
             Ok(_) => {
                 return Err("the program wrote a line that it was not asked for".to_owned());
@@ -334,7 +343,8 @@ impl Drop for Process {
     /// Ends the program and what it started, and takes its status, so that nothing of it is left.
     fn drop(&mut self) {
         self.requests = None;
-        if self.wait(GRACE).is_none() {
+        let grace = if self.has_failed { Duration::ZERO } else { GRACE };
+        if self.wait(grace).is_none() {
             end_group(&self.child);
             // It may have ended in between.
             let _ = self.child.kill();
