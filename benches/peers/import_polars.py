@@ -1,10 +1,11 @@
-"""A trace of 16 million readings, zipped: imported whole by laau, and only read and grouped by polars' streaming reader.
+"""A zipped trace of 16 million readings: imported whole by laau, only read and grouped by polars' streaming reader.
 
 Takes the folder for the trace and the program `laau`. Ours is the whole command, from the start of its process to the episodes on
-disk; polars is warm, keeps its results in memory, and cuts no episodes.
+disk; polars is warm, keeps what it finds in memory, and cuts no episodes.
 """
 import gzip
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,56 +16,63 @@ import polars as pl
 import protocol
 
 READINGS = 16_000_000
-READINGS_PER_MACHINE = 2000
-WORK = "import"
+TIMES = 2000
+MACHINES = READINGS // TIMES
+SHARDS = [10, 1]
 PROGRAM = sys.argv[2]
-TRACE = os.path.join(protocol.FOLDER, "vm_cpu_readings-file-1-of-1.csv.gz")
 LETTERS = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", dtype="S1")
 
 
-def draw(path):
+def path(shards, shard):
+    return os.path.join(protocol.FOLDER, f"trace-{shards}", f"vm_cpu_readings-file-{shard + 1}-of-{shards}.csv.gz")
+
+
+def files(shards):
+    return [path(shards, shard) for shard in range(shards)]
+
+
+def draw(shards):
     """Writes a trace in the layout of Azure: by time, and at each time a reading of every machine."""
     rng = np.random.default_rng(1)
-    machines = READINGS // READINGS_PER_MACHINE
-    names = pl.Series("vmid", [row.tobytes().decode() for row in rng.choice(LETTERS, (machines, 22))])
-    base = 60.0 * rng.random(machines) ** 3
-    with gzip.open(path + ".part", "wb", compresslevel=1) as file:
-        for time in range(READINGS_PER_MACHINE):
-            average = base + 40.0 * rng.random(machines)
-            frame = pl.DataFrame({
-                "timestamp": np.full(machines, 300 * time),
-                "vmid": names,
-                "mincpu": 0.7 * average,
-                "maxcpu": 50.0 + 0.5 * average,
-                "avgcpu": average,
-            })
-            file.write(frame.write_csv(include_header=False, float_precision=4).encode())
-    os.replace(path + ".part", path)
+    names = pl.Series("vmid", [row.tobytes().decode() for row in rng.choice(LETTERS, (MACHINES, 22))])
+    base = 60.0 * rng.random(MACHINES) ** 3
+    folder = os.path.dirname(path(shards, 0))
+    if os.path.exists(folder):
+        return
+    with tempfile.TemporaryDirectory(dir=protocol.FOLDER) as unfinished:
+        for shard, name in enumerate(files(shards)):
+            with gzip.open(os.path.join(unfinished, os.path.basename(name)), "wb", compresslevel=1) as file:
+                for time in range(shard * TIMES // shards, (shard + 1) * TIMES // shards):
+                    average = base + 40.0 * rng.random(MACHINES)
+                    readings = {"mincpu": 0.7 * average, "maxcpu": 50.0 + 0.5 * average, "avgcpu": average}
+                    frame = pl.DataFrame({"timestamp": np.full(MACHINES, 300 * time), "vmid": names, **readings})
+                    file.write(frame.write_csv(include_header=False, float_precision=4).encode())
+        shutil.copytree(unfinished, folder)
 
 
-def scan():
+def group(shards, *found):
     floats = dict.fromkeys(["mincpu", "maxcpu", "avgcpu"], pl.Float64)
     schema = {"timestamp": pl.Int64, "vmid": pl.String, **floats}
-    return pl.scan_csv(TRACE, has_header=False, schema=schema)
+    trace = pl.scan_csv(files(shards), has_header=False, schema=schema)
+    groups = trace.group_by("vmid").agg(*found).collect(engine="streaming")
+    if groups.height != MACHINES:
+        raise RuntimeError(f"{groups.height} machines of {MACHINES}")
 
 
-def means():
-    query = scan().group_by("vmid").agg(pl.col("avgcpu").mean(), pl.len())
-    assert query.collect(engine="streaming").height == READINGS // READINGS_PER_MACHINE
+QUERIES = {
+    "the mean of each machine": lambda shards: group(shards, pl.col("avgcpu").mean(), pl.len()),
+    "the readings of each machine": lambda shards: group(shards, pl.col("timestamp"), pl.col("avgcpu")),
+}
 
 
-def readings():
-    query = scan().group_by("vmid").agg(pl.col("timestamp"), pl.col("avgcpu"))
-    assert query.collect(engine="streaming").height == READINGS // READINGS_PER_MACHINE
+def command(shards, folder):
+    cut = ["--horizon", "20", "--split", "5000,1000,2000", "-o", os.path.join(folder, "episodes")]
+    return [PROGRAM, "import", "azure-vm", *files(shards), *cut]
 
 
-def command(folder):
-    return [PROGRAM, "import", "azure-vm", TRACE, "--horizon", "20", "--split", "5000,1000,2000", "-o", os.path.join(folder, "episodes")]
-
-
-def whole_command():
+def whole_command(shards):
     with tempfile.TemporaryDirectory(dir=protocol.FOLDER) as folder:
-        subprocess.run(command(folder), check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        subprocess.run(command(shards, folder), check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def megabytes(arguments):
@@ -78,21 +86,20 @@ def megabytes(arguments):
 
 
 def main():
-    if not os.path.exists(TRACE):
-        draw(TRACE)
-    with tempfile.TemporaryDirectory(dir=protocol.FOLDER) as folder:
-        peak = megabytes(command(folder))
-    protocol.case("laau", WORK, "the whole command, episodes written", whole_command, READINGS // 1000, megabytes=peak)
-    for variant, run in QUERIES.items():
-        peak = megabytes([sys.executable, __file__, protocol.FOLDER, PROGRAM, variant])
-        protocol.case("polars", WORK, variant, run, READINGS // 1000, megabytes=peak)
+    for shards in SHARDS:
+        draw(shards)
+        work, unit = f"import/files={shards}", READINGS // 1000
+        with tempfile.TemporaryDirectory(dir=protocol.FOLDER) as folder:
+            peak = megabytes(command(shards, folder))
+        protocol.case("laau", work, "the whole command", lambda shards=shards: whole_command(shards), unit, megabytes=peak)
+        for variant, query in QUERIES.items():
+            peak = megabytes([sys.executable, __file__, protocol.FOLDER, PROGRAM, variant, str(shards)])
+            protocol.case("polars", work, variant, lambda query=query, shards=shards: query(shards), unit, megabytes=peak)
     protocol.serve(polars=pl.__version__)
 
 
-QUERIES = {"the mean of each machine": means, "the readings of each machine": readings}
-
 if __name__ == "__main__":
     if len(sys.argv) > 3:
-        QUERIES[sys.argv[3]]()
+        QUERIES[sys.argv[3]](int(sys.argv[4]))
     else:
         main()

@@ -46,8 +46,13 @@ const WORKS: &[(&str, &str, &str)] = &[
     ("solve-8x3", "One solve d = 8, M = 3, no gradient", "solve"),
     ("decision", "One decision of the paper's policy", "decision"),
     (
-        "import",
-        "Import of 16 million readings, one zipped file, two threads",
+        "import/files=10",
+        "Import of 16 million readings in ten zipped files, on all threads",
+        "thousand readings",
+    ),
+    (
+        "import/files=1",
+        "Import of 16 million readings in one zipped file, on all threads",
         "thousand readings",
     ),
 ];
@@ -416,6 +421,28 @@ mod tests {
             format!("\n{kept}\n")
         );
         assert_eq!(of_the_service("# Page\n"), "");
+    }
+
+    #[test]
+    fn what_a_process_held_at_once_has_a_column_where_it_was_measured() {
+        let measured = |peer: &str, least: f64, megabytes: f64| {
+            let mut timed = timed(peer, "import", "as it is", least, 0.0);
+            (timed.case.error_action, timed.case.megabytes) = (None, Some(megabytes));
+            timed
+        };
+        let found = Comparison {
+            cases: vec![measured("laau", 100.0, 43.2), measured("polars", 110.0, 400.0)],
+            ..Comparison::default()
+        };
+        let mut out = String::new();
+        ratios(&mut out, &found, "import", "Import", "thousand readings").unwrap();
+        for line in [
+            "| ratio | who | how | precision | µs a thousand readings, least | median | MB at most |",
+            "| **1** | laau | as it is | f64 | 100 | 110 | 43 |",
+            "| **1.1×** (1.1×) | polars | as it is | f64 | 110 | 121 | 400 |",
+        ] {
+            assert!(out.contains(line), "{line}\n{out}");
+        }
     }
 
     #[test]

@@ -53,12 +53,8 @@ pub(super) fn targets(found: &Comparison) -> Vec<Target> {
             strict.overspent
         }),
         count(found, "strict budgets: episodes aborted", |strict| strict.aborted),
-        ratio(
-            "import of 16 million readings, against polars' streaming reader and group-by",
-            1.0,
-            fastest(found, "import", |case| case.case.peer == "polars"),
-            ours(found, "import"),
-        ),
+        import(found, "import/files=10", "ten files"),
+        import(found, "import/files=1", "one file"),
     ];
     for (work, size) in SIZES {
         let Some(ours) = ours(found, work) else {
@@ -117,6 +113,13 @@ fn reduced(found: &Comparison, work: &str, size: &str, ours: &Timed) -> Target {
         },
         met: (met || (ratio.is_some() && share.is_some())).then_some(met),
     }
+}
+
+/// An import from start to end against polars' streaming reader, which only groups what it reads.
+fn import(found: &Comparison, work: &str, files: &str) -> Target {
+    let polars = fastest(found, work, |case| case.case.peer == "polars");
+    let what = format!("import of 16 million readings in {files}, against polars' streaming reader");
+    ratio(&what, 1.0, polars, ours(found, work))
 }
 
 fn tightest_moreau(case: &Timed) -> bool {
@@ -253,6 +256,7 @@ pub(crate) mod tests {
             Some(true),
             Some(true),
             Some(true),
+            None,
             None,
             None,
             None,

@@ -2,8 +2,8 @@
 //!
 //! Read here and not by polars, for its speed: one thread unpacks, another finds the cells of a chunk and parses those of the
 //! wanted columns, column by column, where they stand. A scan by polars must read text and cast it, since a typed one stops at a
-//! bad cell without its row, and text, cast and copy took more than thrice the time of this (`cargo bench -p laau-data --bench
-//! trace` compares an import with a group-by of polars).
+//! bad cell without its row, and text, cast and copy took more than thrice the time of this (`cargo xtask bench --peers
+//! --works import` compares an import with a group-by of polars).
 
 use std::borrow::Cow;
 use std::fs::File;
