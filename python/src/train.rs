@@ -131,7 +131,7 @@ pub(crate) fn train(
         },
         "summary": trained.summary,
         "history": trained.history,
-        "parameters": model.spec.parameter_len(),
+        "weights": model.spec.parameter_len(),
     });
     Policy::of_model(
         &options.laau.name,

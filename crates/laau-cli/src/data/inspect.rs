@@ -170,7 +170,7 @@ fn model(path: &Path) -> Result<(String, Value), Failure> {
     let mut rows = vec![("kind", "model".to_owned())];
     rows.extend(told_of_spec(&spec));
     rows.extend([
-        ("parameters", parameters.len().to_string()),
+        ("weights", parameters.len().to_string()),
         ("seed", seed.to_string()),
         ("epochs", epochs.to_string()),
         (
@@ -191,7 +191,7 @@ fn model(path: &Path) -> Result<(String, Value), Failure> {
     rows.extend(told_of(trained_on.as_ref()));
     let mut training = json!(summary);
     training["best_epoch"] = json!(best_epoch(&summary));
-    let value = json!({"kind": "model", "spec": spec, "parameters": parameters.len(), "training": training});
+    let value = json!({"kind": "model", "spec": spec, "weights": parameters.len(), "training": training});
     Ok((facts(&rows), value))
 }
 

@@ -223,7 +223,8 @@ struct Told<'a> {
     model: String,
     #[serde(flatten)]
     spec: &'a ModelSpec,
-    parameters: usize,
+    /// How many; `parameters` are those of the problem.
+    weights: usize,
     seed: u64,
     ending: &'static str,
     epochs: usize,
@@ -243,7 +244,7 @@ fn print(files: &Files, spec: &ModelSpec, trained: &Trained) -> Result<(), Failu
     let told = Told {
         model: files.output.display().to_string(),
         spec,
-        parameters: spec.parameter_len(),
+        weights: spec.parameter_len(),
         seed: summary.seed,
         ending: match trained.ending {
             Ending::Completed => "completed",

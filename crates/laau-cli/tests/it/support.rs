@@ -1,9 +1,12 @@
 //! Runs the binary.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use tempfile::TempDir;
 
 /// How a run ended.
@@ -42,10 +45,71 @@ pub(crate) fn run_command(mut command: Command, input: &str) -> Run {
     let writer = std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
     let output = child.wait_with_output().expect("the binary ends");
     writer.join().expect("the writer ends");
-    Run {
+    let run = Run {
         status: output.status.code(),
         stdout: String::from_utf8(output.stdout).expect("standard output is UTF-8"),
         stderr: String::from_utf8(output.stderr).expect("standard error is UTF-8"),
+    };
+    expect_unique_keys(&run.stdout);
+    run
+}
+
+/// Panics if an object of what was printed has a key twice: readers of JSON take either, or refuse it.
+fn expect_unique_keys(printed: &str) {
+    // What is no JSON, such as a table, ends the stream at once.
+    let values = serde_json::Deserializer::from_str(printed).into_iter::<Unique>();
+    if let Some(Err(error)) = values.last() {
+        assert!(!error.is_data(), "{error} in {printed}");
+    }
+}
+
+/// Any value of JSON whose objects have each key once.
+struct Unique;
+
+impl<'de> Deserialize<'de> for Unique {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(UniqueVisitor)
+    }
+}
+
+struct UniqueVisitor;
+
+impl<'de> Visitor<'de> for UniqueVisitor {
+    type Value = Unique;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a value")
+    }
+    fn visit_unit<E>(self) -> Result<Unique, E> {
+        Ok(Unique)
+    }
+    fn visit_bool<E>(self, _: bool) -> Result<Unique, E> {
+        Ok(Unique)
+    }
+    fn visit_i64<E>(self, _: i64) -> Result<Unique, E> {
+        Ok(Unique)
+    }
+    fn visit_u64<E>(self, _: u64) -> Result<Unique, E> {
+        Ok(Unique)
+    }
+    fn visit_f64<E>(self, _: f64) -> Result<Unique, E> {
+        Ok(Unique)
+    }
+    fn visit_str<E>(self, _: &str) -> Result<Unique, E> {
+        Ok(Unique)
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<Unique, A::Error> {
+        while values.next_element::<Unique>()?.is_some() {}
+        Ok(Unique)
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Unique, A::Error> {
+        let mut keys = BTreeSet::new();
+        while let Some((key, Unique)) = entries.next_entry::<String, Unique>()? {
+            if let Some(key) = keys.replace(key) {
+                return Err(A::Error::custom(format!("the key `{key}` stands twice")));
+            }
+        }
+        Ok(Unique)
     }
 }
 
