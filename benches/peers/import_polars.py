@@ -76,13 +76,13 @@ def whole_command(shards):
 
 
 def megabytes(arguments):
-    """The most memory that a process of its own holds at once."""
-    child = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    _, status, usage = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode != 0:
-        raise RuntimeError(f"{arguments[0]} exited with {child.returncode}")
-    return usage.ru_maxrss / 1024
+    """The most memory that a process holds at once, started by a small one: it begins with as much as whoever starts it."""
+    script = """
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024)
+"""
+    return float(subprocess.check_output([sys.executable, "-c", script, *arguments]))
 
 
 def main():

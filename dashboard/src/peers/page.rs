@@ -383,7 +383,9 @@ fn verdict(met: Option<bool>) -> &'static str {
 }
 
 pub(super) fn times(ratio: f64) -> String {
-    if ratio < 10.0 {
+    if ratio < 2.0 {
+        format!("{ratio:.2}×")
+    } else if ratio < 10.0 {
         format!("{ratio:.1}×")
     } else {
         format!("{ratio:.0}×")
@@ -439,7 +441,7 @@ mod tests {
         for line in [
             "| ratio | who | how | precision | µs a thousand readings, least | median | MB at most |",
             "| **1** | laau | as it is | f64 | 100 | 110 | 43 |",
-            "| **1.1×** (1.1×) | polars | as it is | f64 | 110 | 121 | 400 |",
+            "| **1.10×** (1.10×) | polars | as it is | f64 | 110 | 121 | 400 |",
         ] {
             assert!(out.contains(line), "{line}\n{out}");
         }

@@ -1,5 +1,6 @@
 //! The targets, decided by what was measured.
 
+use super::page::times;
 use super::{Comparison, Timed, grid};
 
 /// A target, what was found, and whether that is enough.
@@ -148,7 +149,7 @@ fn ratio(what: &str, least: f64, theirs: Option<&Timed>, ours: Option<&Timed>) -
     Target {
         what: what.to_owned(),
         wanted: format!("≥ {least}×"),
-        found: measured.map_or_else(|| "not measured".to_owned(), |ratio| format!("{ratio:.1}×")),
+        found: measured.map_or_else(|| "not measured".to_owned(), times),
         met: measured.map(|ratio| ratio >= least),
     }
 }
