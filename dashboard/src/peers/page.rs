@@ -269,8 +269,8 @@ fn ratios(
         } else {
             format!(
                 "**{}** ({})",
-                times(case.least / best.least),
-                times(case.median / best.median)
+                ahead(case.least / best.least),
+                ahead(case.median / best.median)
             )
         };
         write!(
@@ -382,10 +382,17 @@ fn verdict(met: Option<bool>) -> &'static str {
     }
 }
 
-pub(super) fn times(ratio: f64) -> String {
+/// A ratio with enough digits to tell who is ahead of two that are about level.
+pub(super) fn ahead(ratio: f64) -> String {
     if ratio < 2.0 {
         format!("{ratio:.2}×")
-    } else if ratio < 10.0 {
+    } else {
+        times(ratio)
+    }
+}
+
+pub(super) fn times(ratio: f64) -> String {
+    if ratio < 10.0 {
         format!("{ratio:.1}×")
     } else {
         format!("{ratio:.0}×")

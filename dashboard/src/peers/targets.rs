@@ -1,6 +1,6 @@
 //! The targets, decided by what was measured.
 
-use super::page::times;
+use super::page::ahead;
 use super::{Comparison, Timed, grid};
 
 /// A target, what was found, and whether that is enough.
@@ -149,7 +149,7 @@ fn ratio(what: &str, least: f64, theirs: Option<&Timed>, ours: Option<&Timed>) -
     Target {
         what: what.to_owned(),
         wanted: format!("≥ {least}×"),
-        found: measured.map_or_else(|| "not measured".to_owned(), times),
+        found: measured.map_or_else(|| "not measured".to_owned(), ahead),
         met: measured.map(|ratio| ratio >= least),
     }
 }
