@@ -107,6 +107,16 @@ impl Resolved {
         }
     }
 
+    /// What a unit of each budget costs: its price and its dual.
+    #[must_use]
+    pub fn weights(&self, duals: &[f64]) -> Vec<f64> {
+        self.multiplier
+            .iter()
+            .zip(duals)
+            .map(|(price, dual)| price + dual)
+            .collect()
+    }
+
     /// The usage of an action.
     #[must_use]
     pub fn usage(&self, action: &[f64]) -> Vec<f64> {

@@ -160,12 +160,7 @@ fn cancelled(resolved: &Resolved, solution: SolutionRef<'_>, upstream: &[f64], p
         budgets: m,
         context: q,
     } = problem.dimensions();
-    let weights: Vec<f64> = query
-        .multiplier
-        .iter()
-        .zip(solution.duals)
-        .map(|(price, dual)| price + dual)
-        .collect();
+    let weights = resolved.weights(solution.duals);
     // How each action's part of stationarity changes with the input.
     let mut slopes = vec![0.0; d * m.max(q)];
     let slope: Box<dyn Fn(usize) -> f64> = match probe {
@@ -275,12 +270,7 @@ fn reach(resolved: &Resolved, solution: SolutionRef<'_>, entry: usize) -> f64 {
     } = problem.dimensions();
     let (mut slope, mut terms, mut mixed) = (vec![0.0; d], vec![0.0; d], vec![0.0; d * q]);
     Lagrangian::new(problem, query, solution.duals).gradient_and_terms(x, &mut slope, &mut terms);
-    let weights: Vec<f64> = query
-        .multiplier
-        .iter()
-        .zip(solution.duals)
-        .map(|(l, m)| l + m)
-        .collect();
+    let weights = resolved.weights(solution.duals);
     problem.lagrangian_mixed(x, query.context, &weights, &mut mixed);
     (0..d)
         .filter(|&i| {

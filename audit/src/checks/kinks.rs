@@ -37,12 +37,7 @@ impl Kinks {
         let mut jacobian = vec![0.0; m * d];
         problem.usage_jacobian(x, query.context, &mut jacobian);
         let usage = resolved.usage(x);
-        let weights: Vec<f64> = query
-            .multiplier
-            .iter()
-            .zip(solution.duals)
-            .map(|(l, m)| l + m)
-            .collect();
+        let weights = resolved.weights(solution.duals);
         let mut hessian = vec![0.0; d * d];
         problem.lagrangian_hessian(x, query.context, &weights, &mut hessian);
         let ratio = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
