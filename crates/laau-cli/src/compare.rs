@@ -34,7 +34,8 @@ pub(crate) struct CompareArgs {
     /// Episodes to play
     #[arg(long, value_name = "FILE")]
     test: PathBuf,
-    /// Which policies [default: all that are for the problem]
+    /// Which policies: opt, equal, avg-lt, dgd, mw, cr-pursuit, rl, ce, dp, laau, laau-history, laau-residual and more
+    /// [default: all that are for the problem]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     policies: Vec<String>,
     /// Seeds of policies that draw: each is trained once per seed [default: that of --seed]
@@ -66,9 +67,10 @@ pub(crate) fn run(arguments: &CompareArgs) -> Result<(), Failure> {
         .into_iter()
         .chain(arguments.guard.named());
     let inputs: Vec<Named<'_>> = paths.into_iter().chain(files).collect();
-    arguments
-        .report
-        .keep_apart(&inputs, policies.iter().map(|policy| policy.name()))?;
+    let incumbent = arguments.guard.kind();
+    let incumbent = incumbent.filter(|kind| policies.iter().all(|policy| policy.name() != *kind));
+    let written = policies.iter().map(|policy| policy.name());
+    arguments.report.keep_apart(&inputs, written.chain(incumbent))?;
     output::check_distinct(&paths)?;
     let config = arguments.config.read()?;
     let problem = config.problem(&arguments.problem)?;
@@ -99,7 +101,7 @@ pub(crate) fn run(arguments: &CompareArgs) -> Result<(), Failure> {
         .skip_inapplicable(!named)
         .timed()
         .observed_by(&watch);
-    let incumbent = arguments.guard.read(&problem)?;
+    let incumbent = arguments.guard.read(&problem, sets.test.horizon())?;
     for name in &policies {
         comparison = comparison.with(name.name(), name.fit(&training));
     }

@@ -113,6 +113,9 @@ impl From<laau::core::Error> for Failure {
                     format_args!("a budget of at least {least} pays every step"),
                 );
             }
+            Error::OtherProblem { made_for, .. } => {
+                return Self::new(&error, format_args!("name their problem: --problem {made_for}"));
+            }
             Error::InvalidProblem { .. } => "see the keys of [problem] in `laau config --default`",
             Error::NotApplicable { .. } => {
                 return Self::NotApplicable {
@@ -192,6 +195,16 @@ impl From<laau::data::Error> for Failure {
             Error::NoFile { .. } => {
                 "check the path; a pattern such as 'vm_cpu_readings-*.csv.gz' belongs in quotes"
             }
+            Error::TooShort {
+                series,
+                all_series: 1,
+                ..
+            } if series == 0 => {
+                "one series can be split by time alone: --split-by time; or ask for one set, such as --split 20,0,0"
+            }
+            Error::TooShort { all_available: 0, .. } => {
+                "no run of readings is as long as the horizon: choose a shorter --horizon; `--dry-run` says how many gaps there are"
+            }
             Error::TooShort { .. } => "ask for fewer episodes with --split, or a shorter --horizon",
             Error::Empty { .. } | Error::Unreadable { .. } => "the file may be truncated: fetch it again",
             Error::DuplicateColumn { .. } => "give each column a name of its own",
@@ -199,10 +212,13 @@ impl From<laau::data::Error> for Failure {
                 "with --sort true a table is sorted in memory; files of other traces must be in the order of their times"
             }
             Error::OutOfRange { .. } => {
-                "choose another --normalisation (series-max, min-max or none), or --out-of-range clamp"
+                "readings that are not percentages want --normalisation series-max, min-max or none; --out-of-range clamp is for a few that stray"
             }
             Error::MixedSteps { .. } => {
                 "of a table, --step N with --irregular-times gap makes it a gap; of azure-vm, --irregular gap does"
+            }
+            Error::MissingColumn { ref column, .. } if column == "series" => {
+                "name the column of the series with --series NAME, or --series '' if all rows are one series"
             }
             Error::MissingColumn { .. } => "name the columns with the flags of `laau import table --help`",
             _ => "correct the file, or choose another format; see `laau import --help`",

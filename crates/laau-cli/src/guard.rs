@@ -7,15 +7,17 @@ use std::sync::Arc;
 use clap::Args;
 use laau::core::{Certificate, Episodes, Fit, Guarded, Incumbent, Policy, Task};
 use laau::net::Training;
-use laau::registry::{self, Deployed, PolicyKind, ProblemSpec, digest, policy_from_bytes};
+use laau::registry::{self, Deployed, PolicyKind, ProblemSpec, digest};
 use serde::{Deserialize, Serialize};
 
+use crate::decide::read_policy;
 use crate::failure::Failure;
 use crate::output::Named;
+use crate::sets::range;
 
 /// The flags.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Guard")]
+#[command(next_help_heading = "guard")]
 pub(crate) struct GuardArgs {
     /// Never gains less than a share of what this policy would have gained: a name, or a policy file
     #[arg(long = "guard", value_name = "POLICY|FILE")]
@@ -33,6 +35,9 @@ pub(crate) fn level(text: &str) -> Result<f64, String> {
     }
 }
 
+/// The name of an incumbent from a file in a comparison; its file is not written again.
+pub(crate) const INCUMBENT: &str = "incumbent";
+
 /// What `--guard` names.
 pub(crate) enum Source {
     /// A policy by its name.
@@ -46,7 +51,7 @@ impl Source {
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Kind(kind) => kind.name(),
-            Self::File(..) => "incumbent",
+            Self::File(..) => INCUMBENT,
         }
     }
 
@@ -108,6 +113,17 @@ pub(crate) struct GuardIdentity {
 }
 
 impl GuardArgs {
+    /// Whether there is a guard.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.incumbent.is_some()
+    }
+
+    /// The policy's name, if it was named: a comparison fits it and writes its file.
+    pub(crate) fn kind(&self) -> Option<&'static str> {
+        let kind: PolicyKind = self.incumbent.as_deref()?.parse().ok()?;
+        Some(kind.name())
+    }
+
     /// The policy file, if one was named.
     pub(crate) fn named(&self) -> Option<Named<'_>> {
         let incumbent = self.incumbent.as_deref()?;
@@ -115,8 +131,8 @@ impl GuardArgs {
         (!is_name).then_some(("--guard", Path::new(incumbent)))
     }
 
-    /// The incumbent; a file must be for the same problem.
-    pub(crate) fn read(&self, problem: &ProblemSpec) -> Result<Option<Source>, Failure> {
+    /// The incumbent; a file must be for the same problem, and for as many steps.
+    pub(crate) fn read(&self, problem: &ProblemSpec, horizon: usize) -> Result<Option<Source>, Failure> {
         let Some(incumbent) = &self.incumbent else {
             return Ok(None);
         };
@@ -131,23 +147,10 @@ impl GuardArgs {
             Err(error) => error,
         };
         let path = Path::new(incumbent);
-        let bytes = match std::fs::read(path) {
-            Ok(bytes) => bytes,
-            Err(_) if !path.exists() => return Err(unknown.into()),
-            Err(error) => {
-                return Err(Failure::file(
-                    path,
-                    &error,
-                    "name a policy, or a file that `laau compare -o DIR` wrote",
-                ));
-            }
-        };
-        let deployed = policy_from_bytes(&bytes).map_err(|error| {
-            Failure::new(
-                format_args!("{}: {error}", path.display()),
-                "policy files are written by `laau compare -o DIR`",
-            )
-        })?;
+        if !path.exists() {
+            return Err(unknown.into());
+        }
+        let (deployed, bytes) = read_policy(path)?;
         if deployed.problem != *problem {
             return Err(Failure::new(
                 format_args!(
@@ -155,6 +158,20 @@ impl GuardArgs {
                     path.display()
                 ),
                 "`laau inspect FILE` shows them; both policies must be for the same problem",
+            ));
+        }
+        if let Some(trained) = deployed
+            .horizons
+            .as_ref()
+            .filter(|trained| !trained.contains(&horizon))
+        {
+            return Err(Failure::new(
+                format_args!(
+                    "{}: the incumbent is a model for {} steps, the episodes have {horizon}",
+                    path.display(),
+                    range(trained)
+                ),
+                "guard by a policy that plays any number of steps, or by a model for as many",
             ));
         }
         Ok(Some(Source::File(Box::new(deployed), digest(&bytes))))
@@ -167,7 +184,7 @@ impl GuardArgs {
         task: &Task,
         test: &Episodes,
     ) -> Result<Option<(&'static str, Incumbent)>, Failure> {
-        let Some(source) = self.read(problem)? else {
+        let Some(source) = self.read(problem, test.horizon())? else {
             return Ok(None);
         };
         let name = source.name();
@@ -184,7 +201,7 @@ impl GuardArgs {
         horizon: usize,
         budgets: &[f64],
     ) -> Result<(Arc<dyn Policy>, Option<GuardIdentity>), Failure> {
-        let Some(source) = self.read(problem)? else {
+        let Some(source) = self.read(problem, horizon)? else {
             return Ok((policy, None));
         };
         let Ready {

@@ -10,6 +10,7 @@ use laau::net::{CsvLog, Laau, Model, OnlineObserver, Round, Summary};
 use serde::Serialize;
 
 use crate::config::{ConfigFile, Flags, LearningSection, ModelSection, ProblemSection};
+use crate::decide::read_model;
 use crate::failure::Failure;
 use crate::output::Named;
 use crate::sets::Set;
@@ -86,7 +87,10 @@ pub(crate) fn run(arguments: &LearnArgs) -> Result<(), Failure> {
     }
     let config = arguments.config.read()?;
     let warm = match &arguments.model {
-        Some(path) => Some(laau::net::load_model(path)?),
+        Some(path) => {
+            let (model, summary, _) = read_model(path)?;
+            Some((model, summary))
+        }
         None => None,
     };
     let problem = match &warm {
@@ -94,10 +98,12 @@ pub(crate) fn run(arguments: &LearnArgs) -> Result<(), Failure> {
         None => config.problem(&arguments.problem)?,
     };
     let task = problem.task()?;
+    if let Some((model, _)) = &warm {
+        sets::check_model(&task, &model.spec)?;
+    }
     let learning = config.section(&arguments.learning)?;
     let [set] = sets::read(&*task.problem, [&arguments.episodes])?;
     let (model, seed, trained_on) = if let (Some((model, summary)), Some(path)) = (warm, &arguments.model) {
-        sets::check_model(&task, &model.spec)?;
         set.check_horizon(&model.spec.horizons(), &path.display().to_string())?;
         (model, summary.seed, summary.trained_on)
     } else {

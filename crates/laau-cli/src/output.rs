@@ -1,7 +1,7 @@
 //! Standard output, and files that are there as a whole or not at all.
 
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{Read as _, Write};
 use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
@@ -17,6 +17,34 @@ pub(crate) fn print(data: impl AsRef<[u8]>) -> Result<(), Failure> {
 /// Talks on standard error. When nobody listens there, the work goes on.
 pub(crate) fn talk(words: impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr(), "{words}");
+}
+
+/// The largest file that is read whole: far more than a model has, and little enough for memory.
+const LARGEST_FILE: u64 = 256 << 20;
+
+/// Reads a file that is small: a model, a policy, a configuration, a report.
+pub(crate) fn read_bytes(path: &Path, hint: &str) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(LARGEST_FILE + 1).read_to_end(&mut bytes))
+        .map_err(|error| Failure::file(path, &error, hint))?;
+    if bytes.len() as u64 > LARGEST_FILE {
+        return Err(Failure::new(
+            format_args!(
+                "{}: expected at most {} MB, found more",
+                path.display(),
+                LARGEST_FILE >> 20
+            ),
+            hint,
+        ));
+    }
+    Ok(bytes)
+}
+
+/// Reads a small file that is text.
+pub(crate) fn read_text(path: &Path, hint: &str) -> Result<String, Failure> {
+    String::from_utf8(read_bytes(path, hint)?)
+        .map_err(|_| Failure::new(format_args!("{}: expected text in UTF-8", path.display()), hint))
 }
 
 /// Writes a file as a whole or not at all.

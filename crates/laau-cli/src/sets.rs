@@ -7,6 +7,7 @@ use laau::core::{Dimensions, Episodes, Error, Problem, Task};
 use laau::net::ModelSpec;
 
 use crate::failure::Failure;
+use crate::output;
 
 /// A set of episodes and the file it came from.
 pub(crate) struct Set {
@@ -34,6 +35,13 @@ pub(crate) fn read<const COUNT: usize>(
     for set in &sets {
         set.check_horizon(&(first..=first), &sets[0].path.display().to_string())?;
     }
+    if !sets[0].episodes.any_budget_binds(problem) {
+        output::talk(format_args!(
+            "warning: {}: no budget binds: every step can take the greatest action, so that all policies may look the same; \
+             are budgets and --upper in the same unit?",
+            sets[0].path.display()
+        ));
+    }
     sets.try_into().map_err(|_| {
         Failure::new(
             "the sets of episodes were not read",
@@ -53,6 +61,12 @@ pub(crate) fn expect_file(path: &Path) -> Result<(), Failure> {
                 "name a file in it, for example {}",
                 path.join("train.parquet").display()
             ),
+        ));
+    }
+    if !found.is_file() {
+        return Err(Failure::new(
+            format_args!("{}: this is a pipe or a device", path.display()),
+            "write it to a file first: tables are read more than once",
         ));
     }
     Ok(())
@@ -100,6 +114,19 @@ impl Set {
 
     fn check(&self, problem: &dyn Problem) -> Result<(), Failure> {
         let path = self.path.display();
+        if let Some(made_for) = self
+            .episodes
+            .problem()
+            .filter(|made_for| *made_for != problem.name())
+        {
+            return Err(Failure::new(
+                format_args!(
+                    "{path}: the episodes were made for problem `{made_for}`, not for `{}`",
+                    problem.name()
+                ),
+                format_args!("name their problem: --problem {made_for}"),
+            ));
+        }
         let Dimensions { budgets, context, .. } = problem.dimensions();
         for (what, expected, found) in [
             ("context entries", context, self.episodes.context_len()),

@@ -66,7 +66,8 @@ impl<'a> Episode<'a> {
 
 /// A set of episodes of one horizon, in two flat tables.
 ///
-/// Two sets are equal if all that a policy can meet in them is; the series they come from are not part of that.
+/// Two sets are equal if all that a policy can meet in them is; the series they come from and the problem they were made for are
+/// not part of that.
 #[derive(Debug, Clone)]
 pub struct Episodes {
     horizon: usize,
@@ -76,6 +77,7 @@ pub struct Episodes {
     budgets: Vec<f64>,
     scaling: Option<Arc<Scaling>>,
     series: Option<Vec<Arc<str>>>,
+    problem: Option<Arc<str>>,
 }
 
 impl PartialEq for Episodes {
@@ -123,6 +125,7 @@ impl Episodes {
             budgets,
             scaling: None,
             series: None,
+            problem: None,
         })
     }
 
@@ -143,6 +146,21 @@ impl Episodes {
     #[must_use]
     pub fn scaling(&self) -> Option<&Scaling> {
         self.scaling.as_deref()
+    }
+
+    /// The same episodes, made for the problem of this name: [`Episodes::check`] refuses them for any other.
+    #[must_use]
+    pub fn made_for(self, problem: &str) -> Self {
+        Self {
+            problem: Some(Arc::from(problem)),
+            ..self
+        }
+    }
+
+    /// The name of the problem that the episodes were made for, if they say it.
+    #[must_use]
+    pub fn problem(&self) -> Option<&str> {
+        self.problem.as_deref()
     }
 
     /// The same episodes with the name of the series (VM, day, stock) that each comes from: episodes of one series are alike,
@@ -244,6 +262,7 @@ impl Episodes {
             budgets,
             scaling: self.scaling.clone(),
             series: self.series_at(indices),
+            problem: self.problem.clone(),
             ..*self
         }
     }
@@ -275,6 +294,7 @@ impl Episodes {
             horizon: steps,
             scaling: self.scaling.clone(),
             series: self.series_at(indices),
+            problem: self.problem.clone(),
             ..*self
         }
     }
@@ -284,12 +304,34 @@ impl Episodes {
         Some(indices.iter().map(|&index| Arc::clone(&series[index])).collect())
     }
 
+    /// Whether some budget cannot pay the greatest action at every step of its episode. Where none binds, every policy can do the same.
+    #[must_use]
+    pub fn any_budget_binds(&self, problem: &dyn Problem) -> bool {
+        let mut usage = vec![0.0; self.budget_len];
+        self.iter().any(|episode| {
+            let mut left = episode.budgets().to_vec();
+            (0..self.horizon).any(|step| {
+                problem.usage(problem.upper(), episode.context(step), &mut usage);
+                left.iter_mut().zip(&usage).any(|(left, used)| {
+                    *left -= used;
+                    *left < 0.0
+                })
+            })
+        })
+    }
+
     /// Checks that a problem can be played on these episodes: sizes fit, and every budget pays the lower bound of every
     /// step.
     ///
     /// # Errors
     /// [`Error::WrongLength`], [`Error::BudgetTooSmall`], or the problem's own about a context, with its episode and step.
     pub fn check(&self, problem: &dyn Problem) -> Result<(), Error> {
+        if let Some(made_for) = self.problem().filter(|made_for| *made_for != problem.name()) {
+            return Err(Error::OtherProblem {
+                made_for: made_for.to_owned(),
+                problem: problem.name().to_owned(),
+            });
+        }
         let Dimensions { budgets, context, .. } = problem.dimensions();
         if self.context_len != context {
             return Err(Error::WrongLength {

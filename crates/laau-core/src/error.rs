@@ -12,6 +12,14 @@ pub enum Error {
         /// What was expected and what was found.
         reason: String,
     },
+    /// Episodes that were made for another problem.
+    #[error("the episodes were made for problem `{made_for}`, not for `{problem}`")]
+    OtherProblem {
+        /// The problem they were made for.
+        made_for: String,
+        /// The problem they were to be played with.
+        problem: String,
+    },
     /// A slice of the wrong length.
     #[error("expected {expected} values for {what}, found {found}")]
     WrongLength {

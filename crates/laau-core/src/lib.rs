@@ -62,7 +62,7 @@ pub use report::{
 };
 pub use results::Results;
 pub use rollout::{Rollout, mean_utility, rollout, rollout_all, rollout_hindsight, utilities, utilities_of};
-pub use scaling::{Affine, Constants, ContextRange, ScaledColumn, Scaling, TrainedOn};
+pub use scaling::{Affine, Constants, ScaledColumn, Scaling, TrainedOn, ValueRange};
 pub use solver::{
     Differentiate, Exactness, GradientMut, Gradients, Inexact, Input, Queries, Query, SolutionColumns,
     SolutionMut, SolutionRef, Solutions, Status, StepSolver, check_queries, check_query, infeasible,

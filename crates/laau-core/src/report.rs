@@ -271,6 +271,8 @@ impl Report {
             "max",
             "violations",
         ];
+        let failed = self.policies.iter().any(|policy| policy.failures > 0);
+        heading.extend(failed.then_some("failures"));
         heading.extend(timed.then_some("µs/decision"));
         let guarded = self.policies.iter().any(|policy| policy.guard.is_some());
         if guarded {
@@ -289,6 +291,7 @@ impl Report {
             ];
             row.extend(policy.quantiles.map(four_digits));
             row.push(policy.violations.to_string());
+            row.extend(failed.then(|| policy.failures.to_string()));
             row.extend(timed.then(|| or_dash(policy.microseconds_per_decision, 2)));
             if guarded {
                 let guard = policy.guard.as_ref();

@@ -37,6 +37,9 @@ pub struct Scaling {
 pub struct ScaledColumn {
     /// Its name.
     pub name: String,
+    /// The least and the greatest reading that were accepted: others are refused.
+    #[serde(default, skip_serializing_if = "is_unbounded")]
+    pub accepted: [Option<f64>; 2],
     /// The reading that smaller ones are raised to.
     pub least: Option<f64>,
     /// The reading that greater ones are lowered to.
@@ -50,11 +53,17 @@ impl ScaledColumn {
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
+            accepted: [None; 2],
             least: None,
             greatest: None,
             floor: None,
         }
     }
+}
+
+/// Files of before the bounds were kept have none.
+fn is_unbounded(accepted: &[Option<f64>; 2]) -> bool {
+    *accepted == [None; 2]
 }
 
 /// The constants of every column.
@@ -100,8 +109,41 @@ impl Scaling {
     /// # Errors
     /// [`Error::Reading`] for a series that is unknown or not named, [`Error::WrongLength`], [`Error::NotFinite`].
     pub fn contexts(&self, series: Option<&str>, readings: &[f64]) -> Result<Vec<f64>, Error> {
+        let constants = self.constants_of(series, readings)?;
+        let columns = self.columns.iter().zip(constants).zip(readings);
+        let contexts: Vec<f64> = columns
+            .map(|((column, constants), &reading)| {
+                let reading = column.least.map_or(reading, |least| reading.max(least));
+                let reading = column.greatest.map_or(reading, |most| reading.min(most));
+                let context = constants.apply(reading);
+                column.floor.filter(|floor| context < *floor).unwrap_or(context)
+            })
+            .collect();
+        expect_finite("the context", &contexts)?;
+        Ok(contexts)
+    }
+
+    /// The contexts that readings would be if none were raised or lowered: these say how far a reading is outside.
+    ///
+    /// # Errors
+    /// As [`Scaling::contexts`].
+    pub fn unbounded(&self, series: Option<&str>, readings: &[f64]) -> Result<Vec<f64>, Error> {
+        let constants = self.constants_of(series, readings)?;
+        let pairs = constants.iter().zip(readings);
+        Ok(pairs
+            .map(|(constants, &reading)| constants.apply(reading))
+            .collect())
+    }
+
+    /// The constants of a series, for readings that are accepted.
+    fn constants_of(&self, series: Option<&str>, readings: &[f64]) -> Result<&[Affine], Error> {
         let refuse = |reason| Err(Error::Reading { reason });
-        let constants = match (&self.constants, series) {
+        // One series need not be named.
+        let only = match &self.constants {
+            Constants::PerSeries(known) if known.len() == 1 => known.keys().next().map(String::as_str),
+            _ => None,
+        };
+        let constants = match (&self.constants, series.or(only)) {
             (Constants::Shared(constants), _) => constants,
             (Constants::PerSeries(known), Some(series)) => match known.get(series) {
                 Some(constants) => constants,
@@ -117,17 +159,17 @@ impl Scaling {
         expect_length("the reading", readings, self.columns.len())?;
         expect_length("the constants", constants, self.columns.len())?;
         expect_finite("the reading", readings)?;
-        let columns = self.columns.iter().zip(constants).zip(readings);
-        let contexts: Vec<f64> = columns
-            .map(|((column, constants), &reading)| {
-                let reading = column.least.map_or(reading, |least| reading.max(least));
-                let reading = column.greatest.map_or(reading, |most| reading.min(most));
-                let context = constants.apply(reading);
-                column.floor.filter(|floor| context < *floor).unwrap_or(context)
-            })
-            .collect();
-        expect_finite("the context", &contexts)?;
-        Ok(contexts)
+        for (column, &reading) in self.columns.iter().zip(readings) {
+            let [least, greatest] = column.accepted;
+            let expected = match (least, greatest) {
+                (Some(least), _) if reading < least => format!("at least {least}"),
+                (_, Some(greatest)) if reading > greatest => format!("at most {greatest}"),
+                _ => continue,
+            };
+            let (name, kind) = (&column.name, &self.kind);
+            return refuse(format!("`{name}` is {reading}, and `{kind}` takes {expected}"));
+        }
+        Ok(constants)
     }
 }
 
@@ -138,13 +180,16 @@ pub struct TrainedOn {
     /// How their contexts came about, if they were made of readings.
     pub scaling: Option<Scaling>,
     /// The range of each context entry.
-    pub contexts: Vec<ContextRange>,
+    pub contexts: Vec<ValueRange>,
+    /// The range of each budget, per step of an episode; nothing in files of before it was kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub budgets: Vec<ValueRange>,
 }
 
-/// The values of a context entry in the training episodes.
+/// The values of a context entry, or of a budget per step, in the training episodes.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ContextRange {
+pub struct ValueRange {
     /// The least.
     pub min: f64,
     /// The greatest.
@@ -159,24 +204,15 @@ impl TrainedOn {
     /// Measures a training set of at least one episode.
     #[must_use]
     pub fn of(train: &Episodes) -> Self {
-        let width = train.context_len();
-        let column = |entry: usize| train.contexts().iter().skip(entry).step_by(width).copied();
-        let range = |entry: usize| {
-            let count = (train.contexts().len() / width) as f64;
-            let mean = column(entry).map(|value| value / count).sum::<f64>();
-            let variance = column(entry)
-                .map(|value| (value - mean).powi(2) / count)
-                .sum::<f64>();
-            ContextRange {
-                min: column(entry).fold(f64::INFINITY, f64::min),
-                max: column(entry).fold(f64::NEG_INFINITY, f64::max),
-                mean,
-                std: variance.sqrt(),
-            }
-        };
+        let per_step = 1.0 / train.horizon() as f64;
+        let contexts = train.contexts().iter().copied();
+        let budgets = train
+            .iter()
+            .flat_map(|episode| episode.budgets().iter().map(|b| b * per_step));
         Self {
             scaling: train.scaling().cloned(),
-            contexts: (0..width).map(range).collect(),
+            contexts: ranges(contexts, train.context_len()),
+            budgets: ranges(budgets, train.budget_len()),
         }
     }
 
@@ -185,23 +221,56 @@ impl TrainedOn {
     /// A range without a width counts as wide as its value is large.
     #[must_use]
     pub fn outside(&self, context: &[f64], factor: f64) -> Option<String> {
-        let entries = self.contexts.iter().zip(context).enumerate();
-        entries
-            .filter(|(_, (range, value))| {
-                let width = match range.max - range.min {
-                    0.0 => range.max.abs(),
-                    width => width,
-                };
-                !(range.min - factor * width..=range.max + factor * width).contains(value)
-            })
-            .map(|(entry, (range, value))| {
-                format!(
-                    "context[{entry}] is {value}, far outside the training range [{}, {}]",
-                    range.min, range.max
-                )
-            })
-            .next()
+        let (entry, value, range) = far(&self.contexts, context, factor)?;
+        Some(format!(
+            "context[{entry}] is {value}, far outside the training range [{}, {}]",
+            range.min, range.max
+        ))
     }
+
+    /// The same for the budgets of an episode, per step: a policy knows as little of other budgets as of other contexts.
+    #[must_use]
+    pub fn budget_outside(&self, budgets: &[f64], horizon: usize, factor: f64) -> Option<String> {
+        let per_step: Vec<f64> = budgets.iter().map(|budget| budget / horizon as f64).collect();
+        let (budget, value, range) = far(&self.budgets, &per_step, factor)?;
+        Some(format!(
+            "budget {budget} is {value} per step, far outside the training range [{}, {}]",
+            range.min, range.max
+        ))
+    }
+}
+
+/// The range of each of `width` values that take turns.
+fn ranges(values: impl Iterator<Item = f64> + Clone, width: usize) -> Vec<ValueRange> {
+    let column = |entry: usize| values.clone().skip(entry).step_by(width);
+    let range = |entry: usize| {
+        let count = column(entry).count() as f64;
+        let mean = column(entry).map(|value| value / count).sum::<f64>();
+        let variance = column(entry)
+            .map(|value| (value - mean).powi(2) / count)
+            .sum::<f64>();
+        ValueRange {
+            min: column(entry).fold(f64::INFINITY, f64::min),
+            max: column(entry).fold(f64::NEG_INFINITY, f64::max),
+            mean,
+            std: variance.sqrt(),
+        }
+    };
+    (0..width).map(range).collect()
+}
+
+/// The first value that is more than `factor` widths of its range outside of it.
+fn far<'a>(ranges: &'a [ValueRange], values: &[f64], factor: f64) -> Option<(usize, f64, &'a ValueRange)> {
+    let pairs = ranges.iter().zip(values).enumerate();
+    pairs
+        .map(|(entry, (range, &value))| (entry, value, range))
+        .find(|(_, value, range)| {
+            let width = match range.max - range.min {
+                0.0 => range.max.abs(),
+                width => width,
+            };
+            !(range.min - factor * width..=range.max + factor * width).contains(value)
+        })
 }
 
 #[cfg(test)]
@@ -235,8 +304,45 @@ mod tests {
             told(context(None, 1.0)),
             "the reading cannot become a context: the constants of `min-max` are those of a series, and none is named"
         );
+        assert_eq!(scaling.unbounded(Some("a"), &[60.0]), Ok(vec![2.5]));
         assert!(scaling.contexts(Some("a"), &[1.0, 2.0]).is_err());
         assert!(context(Some("a"), f64::NAN).is_err());
+    }
+
+    #[test]
+    fn a_reading_that_the_import_refuses_becomes_no_context() {
+        let mut column = ScaledColumn::new("cpu");
+        (column.accepted, column.floor) = ([Some(0.0), Some(100.0)], Some(0.0));
+        let scaling = Scaling {
+            kind: "percent".to_owned(),
+            columns: vec![column],
+            constants: Constants::Shared(vec![Affine {
+                offset: 0.0,
+                scale: 100.0,
+            }]),
+        };
+        assert_eq!(scaling.contexts(None, &[100.0]), Ok(vec![1.0]));
+        for (reading, told) in [
+            (-5.0, "`cpu` is -5, and `percent` takes at least 0"),
+            (100.5, "`cpu` is 100.5, and `percent` takes at most 100"),
+        ] {
+            let error = scaling.contexts(None, &[reading]).unwrap_err().to_string();
+            assert_eq!(error, format!("the reading cannot become a context: {told}"));
+            assert!(scaling.unbounded(None, &[reading]).is_err());
+        }
+    }
+
+    #[test]
+    fn a_budget_far_outside_those_of_the_training_is_told() {
+        let train = Episodes::new(2, 1, 2, vec![0.5; 4], vec![20.0, 8.0, 30.0, 8.0]).unwrap();
+        let trained = TrainedOn::of(&train);
+        assert_eq!((trained.budgets[0].min, trained.budgets[0].max), (10.0, 15.0));
+        assert_eq!(trained.budget_outside(&[60.0, 24.0], 3, 1.0), None);
+        assert_eq!(
+            trained.budget_outside(&[63.0, 12.0], 3, 1.0).unwrap(),
+            "budget 0 is 21 per step, far outside the training range [10, 15]"
+        );
+        assert!(trained.budget_outside(&[24.0, 30.0], 2, 1.0).is_some());
     }
 
     #[test]

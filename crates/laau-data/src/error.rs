@@ -79,8 +79,9 @@ pub enum Error {
     },
     /// A row with more columns than its layout.
     #[error(
-        "{}, row {row}: expected {expected} columns, found more, the next is `{found}`{}",
+        "{}, row {row}: expected {expected} columns, found more, the next is {}{}",
         file.display(),
+        if found.is_empty() { "empty".to_owned() } else { format!("`{found}`") },
         if found.bytes().all(|byte| byte.is_ascii_digit()) { " (numbers have a decimal point, not a comma)" } else { "" }
     )]
     TooManyColumns {

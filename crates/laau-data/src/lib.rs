@@ -13,7 +13,8 @@ mod windows;
 pub use datasets::{Dataset, DatasetOptions};
 pub use error::{Cell, Error};
 pub use inspect::{
-    EpisodesStatistics, QUANTILES, TraceStatistics, ValueStatistics, inspect_episodes, inspect_trace,
+    ColumnFigures, EpisodesStatistics, QUANTILES, TableFigures, TraceStatistics, ValueStatistics,
+    inspect_episodes, inspect_table, inspect_trace, table_columns,
 };
 pub use load::{
     AzureFunctions, AzureFunctionsOptions, AzureVm, AzureVmOptions, CpuReading, Dropped, Irregular, Order,

@@ -26,7 +26,7 @@ pub(crate) use self::problem::ProblemSection;
 pub(crate) use self::training::{LearningSection, TrainingSection};
 pub(crate) use self::workload::WorkloadSection;
 use crate::failure::{Failure, Hint as _};
-use crate::output::Named;
+use crate::output::{self, Named};
 
 /// A section of the configuration: optional values that flags and files share.
 pub(crate) trait Section: Args + Serialize + DeserializeOwned + Default {
@@ -254,13 +254,10 @@ fn key_of(argument: &clap::Arg) -> String {
 }
 
 fn read(path: &Path) -> Result<(Table, String), Failure> {
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        Failure::file(
-            path,
-            &error,
-            "`laau config --default` prints a configuration to start from",
-        )
-    })?;
+    let text = output::read_text(
+        path,
+        "`laau config --default` prints a configuration to start from",
+    )?;
     let table: Table = text.parse().map_err(|error: toml::de::Error| {
         let line = error.span().map_or(1, |span| {
             text[..span.start.min(text.len())].matches('\n').count() + 1

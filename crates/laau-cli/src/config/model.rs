@@ -71,23 +71,24 @@ impl Section for ModelSection {
 impl ModelSection {
     /// The learned policy before it is trained.
     pub(crate) fn laau(&self) -> Result<Laau, Failure> {
-        let stray = |key: &str, of: &str, value: Option<f64>| match value {
-            Some(_) => Err(Failure::new(
+        let stray = |key: &str, of: &str, is_given: bool| match is_given {
+            true => Err(Failure::new(
                 format_args!("`{key}` in [model] is a key of network = \"{of}\""),
                 format_args!("leave it out, or choose --network {of}"),
             )),
-            None => Ok(()),
+            false => Ok(()),
         };
         let network = match self.network.unwrap_or(Family::Mlp) {
             Family::Mlp => {
-                stray("norm-bound", "linear", self.norm_bound)?;
+                stray("norm-bound", "linear", self.norm_bound.is_some())?;
                 Network::Mlp {
                     hidden: self.hidden.clone().unwrap_or_else(|| vec![10, 10]),
                     spectral_bound: self.spectral_bound,
                 }
             }
             Family::Linear => {
-                stray("spectral-bound", "mlp", self.spectral_bound)?;
+                stray("spectral-bound", "mlp", self.spectral_bound.is_some())?;
+                stray("hidden", "mlp", self.hidden.is_some())?;
                 Network::Linear {
                     norm_bound: self.norm_bound,
                 }

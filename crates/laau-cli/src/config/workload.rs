@@ -22,7 +22,7 @@ pub(crate) struct WorkloadSection {
     #[arg(long, value_name = "N")]
     episodes: Option<usize>,
     /// episodes for training, validation and test instead; the output is then a folder
-    #[arg(long, value_name = "N,N,N", value_parser = rows::<Sizes>)]
+    #[arg(long, value_name = "N,N,N", value_parser = rows::<Sizes>, conflicts_with_all = ["episodes", "part"])]
     pub(crate) split: Option<Sizes>,
     /// the least and the greatest budget of a step, times the horizon, or one such pair per budget; the problem's own if not given
     #[arg(long, value_name = "LEAST,MOST", value_parser = rows::<Ranges>)]

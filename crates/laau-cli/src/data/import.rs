@@ -112,8 +112,19 @@ impl<S: TraceSection + Send + Sync + Clone + 'static> FormatArgs<S> {
 }
 
 fn write(trace: &dyn Trace, options: &EpisodeOptions, folder: &Path) -> Result<(), Failure> {
+    let is_new = !folder.exists();
+    let written = write_into(trace, options, folder);
+    if written.is_err() && is_new {
+        // Only a folder without files goes.
+        let _ = std::fs::remove_dir(folder);
+    }
+    written
+}
+
+fn write_into(trace: &dyn Trace, options: &EpisodeOptions, folder: &Path) -> Result<(), Failure> {
     // Whether the output can be written shows before a long trace is read.
     std::fs::create_dir_all(folder).map_err(|error| output::cannot_write(folder, &error))?;
+    places(folder).iter().try_for_each(|place| output::probe(place))?;
     let asked = interrupt::watch()?;
     let trace = Interruptible { trace, asked: &asked };
     let imported = laau::data::import(&trace, options);

@@ -10,14 +10,15 @@ use laau::data::{
 use laau::net::{Checkpoint, Model, ModelSpec, Summary};
 use serde_json::{Value, json};
 
-use super::kind::Kind;
+use super::kind::{Kind, are_figures, is_store};
 use crate::config::{ConfigFile, Flags, TableSection};
 use crate::decide;
 use crate::failure::Failure;
 use crate::output;
 use crate::sets::{expect_file, range};
 use crate::train::best_epoch;
-use laau::core::{Constants, Episodes, GuardedDocument, Scaling, TrainedOn, align, four_digits};
+use laau::baselines::Stored;
+use laau::core::{Constants, Episodes, GuardedDocument, Scaling, TrainedOn, ValueRange, align, four_digits};
 
 /// The arguments as they are typed.
 #[derive(Debug, Args)]
@@ -25,7 +26,8 @@ use laau::core::{Constants, Episodes, GuardedDocument, Scaling, TrainedOn, align
   $ laau inspect episodes.parquet
   $ laau inspect model.safetensors --format json")]
 pub(crate) struct InspectArgs {
-    /// A trace, an episodes table, a model, a checkpoint, a policy file, a journal or a report
+    /// A trace, an episodes table, a model, a checkpoint, a policy file, a journal, a report, or a table of figures: rollouts,
+    /// steps, the log of a training
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// What the file is; found by its content and name if not given
@@ -55,7 +57,17 @@ impl InspectArgs {
 /// Describes a file.
 pub(crate) fn run(arguments: &InspectArgs) -> Result<(), Failure> {
     let path = &arguments.file;
+    expect_report(path)?;
     expect_file(path)?;
+    if is_store(path) {
+        return Err(Failure::new(
+            format_args!("{}: this is a store of `laau serve`", path.display()),
+            format_args!(
+                "open it with `laau serve --store {}`; its accounts are listed at GET /v1/accounts",
+                path.display()
+            ),
+        ));
+    }
     let kind = arguments.kind.unwrap_or_else(|| Kind::of(path));
     let (text, value) = match kind {
         Kind::Model => model(path)?,
@@ -80,8 +92,16 @@ pub(crate) fn run(arguments: &InspectArgs) -> Result<(), Failure> {
         Kind::Table => trace(&Table::open(
             arguments.table_section()?.options(&[pattern(path)]),
         )?)?,
+        Kind::Figures => figures(path)?,
         Kind::Episodes => match laau::data::read_episodes(path) {
             Ok(set) => episodes(&set),
+            Err(laau::data::Error::MissingColumn { .. })
+                if arguments.kind.is_none()
+                    && arguments.table.0 == TableSection::default()
+                    && are_figures(&laau::data::table_columns(path)?) =>
+            {
+                figures(path)?
+            }
             // A table without the columns of episodes may be a trace.
             Err(laau::data::Error::MissingColumn { .. }) if arguments.kind.is_none() => trace(&Table::open(
                 arguments.table_section()?.options(&[pattern(path)]),
@@ -93,6 +113,47 @@ pub(crate) fn run(arguments: &InspectArgs) -> Result<(), Failure> {
         Format::Table => output::print(text),
         Format::Json => output::print(format!("{value:#}\n")),
     }
+}
+
+/// Names the report in a folder that `laau compare -o` made, whoever names the folder.
+fn expect_report(path: &Path) -> Result<(), Failure> {
+    let report = path.join("summary.json");
+    if !report.is_file() {
+        return Ok(());
+    }
+    Err(Failure::new(
+        format_args!("{}: this is a folder", path.display()),
+        format_args!("its report is {}", report.display()),
+    ))
+}
+
+/// The columns of a table of figures.
+fn figures(path: &Path) -> Result<(String, Value), Failure> {
+    let found = laau::data::inspect_table(path)?;
+    let rows: Vec<Vec<String>> = found
+        .columns
+        .iter()
+        .map(|column| {
+            let mut row = vec![column.name.clone(), column.missing.to_string()];
+            match column.numbers {
+                Some(numbers) => row.extend(numbers.map(four_digits)),
+                None => row.extend(["-", "-", "-"].map(str::to_owned)),
+            }
+            row.push(
+                column
+                    .words
+                    .as_ref()
+                    .map_or(String::new(), |words| words.join(" ")),
+            );
+            row
+        })
+        .collect();
+    let facts = facts(&[("kind", "figures".to_owned()), ("rows", found.rows.to_string())]);
+    let heading = ["column", "missing", "min", "mean", "max", "words"];
+    Ok((
+        format!("{facts}\n{}", align(&heading, &rows)),
+        json!({"kind": "figures", "table": found}),
+    ))
 }
 
 /// A path as a pattern that matches it alone.
@@ -156,7 +217,8 @@ fn episodes(set: &Episodes) -> (String, Value) {
 }
 
 fn model(path: &Path) -> Result<(String, Value), Failure> {
-    let (Model { spec, parameters, .. }, summary) = laau::net::load_model(path)?;
+    let (Model { spec, parameters, .. }, summary) =
+        decide::read_model(path).map(|(model, summary, _)| (model, summary))?;
     let Summary {
         seed,
         epochs,
@@ -297,12 +359,7 @@ fn parameter(value: &Value) -> String {
 }
 
 fn policy(path: &Path) -> Result<(String, Value), Failure> {
-    let policy = laau::registry::load_policy(path).map_err(|error| {
-        Failure::new(
-            format_args!("{}: {error}", path.display()),
-            "policy files are written by `laau compare -o DIR`",
-        )
-    })?;
+    let (policy, _) = decide::read_policy(path)?;
     let mut rows = vec![("kind", "policy".to_owned()), ("policy", policy.name.clone())];
     rows.extend(told_of_problem(&json!(policy.problem)));
     rows.push((
@@ -315,31 +372,87 @@ fn policy(path: &Path) -> Result<(String, Value), Failure> {
     let guard = (policy.document.kind == GuardedDocument::KIND)
         .then(|| GuardedDocument::from_bytes(&policy.document.bytes))
         .transpose()?;
+    let fitted = match &guard {
+        None => part(&policy.document.kind, &policy.document.bytes).1,
+        Some(_) => Value::Null,
+    };
+    rows.extend(told_of_fit("fitted", &fitted));
+    let mut parts = Value::Null;
     if let Some(guard) = &guard {
+        let [advice, incumbent] = [&guard.advice, &guard.incumbent].map(|(kind, bytes)| part(kind, bytes));
         rows.push(("guard level", guard.level.to_string()));
-        rows.push(("advice", guard.advice.0.clone()));
-        rows.push(("incumbent", guard.incumbent.0.clone()));
+        rows.push(("advice", advice.0));
+        rows.extend(told_of_fit("of the advice", &advice.1));
+        rows.push(("incumbent", incumbent.0));
+        rows.extend(told_of_fit("of the incumbent", &incumbent.1));
+        parts = json!({"advice": advice.1, "incumbent": incumbent.1});
     }
     rows.extend(told_of(policy.trained_on.as_ref()));
-    let value = json!({"kind": "policy", "policy": policy.name, "problem": policy.problem,
+    let value = json!({"kind": "policy", "policy": policy.name, "problem": policy.problem, "fitted": fitted, "parts": parts,
         "horizon": policy.horizon, "horizons": policy.horizons.map(|steps| [*steps.start(), *steps.end()]), "guard_level": guard.map(|guard| guard.level), "trained_on": policy.trained_on});
     Ok((facts(&rows), value))
 }
 
+/// A stored policy by its kind and bytes: its name, and what was fitted if it says so in words.
+fn part(kind: &str, bytes: &[u8]) -> (String, Value) {
+    let content: Value = match kind {
+        Stored::KIND => serde_json::from_slice(bytes).unwrap_or_default(),
+        _ => Value::Null,
+    };
+    let name = content["policy"].as_str().unwrap_or(kind).to_owned();
+    (name, content)
+}
+
+/// The numbers and words of what was fitted; of a long list, how long it is.
+fn told_of_fit(what: &'static str, fitted: &Value) -> Option<(&'static str, String)> {
+    const LONGEST: usize = 8;
+    fn collect(name: &str, value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::Object(fields) => fields
+                .iter()
+                .for_each(|(name, value)| collect(name, value, found)),
+            Value::Array(values)
+                if values.len() > LONGEST || values.iter().any(|v| v.is_array() || v.is_object()) =>
+            {
+                found.push(format!("{name}: {} entries", values.len()));
+            }
+            Value::Null => {}
+            value => found.push(format!("{name} = {}", parameter(value))),
+        }
+    }
+    let mut found = Vec::new();
+    for (name, value) in fitted.as_object()?.iter().filter(|(name, _)| *name != "policy") {
+        collect(name, value, &mut found);
+    }
+    (!found.is_empty()).then(|| (what, found.join(", ")))
+}
+
 /// What a file tells of the contexts that it was made from.
 fn told_of(trained_on: Option<&TrainedOn>) -> Vec<(&'static str, String)> {
-    let Some(TrainedOn { scaling, contexts }) = trained_on else {
+    let Some(TrainedOn {
+        scaling,
+        contexts,
+        budgets,
+    }) = trained_on
+    else {
         return Vec::new();
     };
-    let ranges = contexts.iter().map(|range| {
-        let [min, max, mean, std] = [range.min, range.max, range.mean, range.std].map(four_digits);
-        format!("{min} to {max}, mean {mean}, std {std}")
-    });
-    let ranges = ranges.collect::<Vec<_>>().join("; ");
-    let told = scaling
-        .as_ref()
-        .map(|scaling| ("normalisation", normalisation(scaling)));
-    told.into_iter().chain([("training contexts", ranges)]).collect()
+    let told = |ranges: &[ValueRange]| {
+        let ranges = ranges.iter().map(|range| {
+            let [min, max, mean, std] = [range.min, range.max, range.mean, range.std].map(four_digits);
+            format!("{min} to {max}, mean {mean}, std {std}")
+        });
+        ranges.collect::<Vec<_>>().join("; ")
+    };
+    let mut rows: Vec<_> = scaling
+        .iter()
+        .map(|scaling| ("normalisation", normalisation(scaling)))
+        .collect();
+    rows.push(("training contexts", told(contexts)));
+    if !budgets.is_empty() {
+        rows.push(("budgets per step", told(budgets)));
+    }
+    rows
 }
 
 /// How readings became contexts, in a line.
@@ -370,8 +483,7 @@ fn report(path: &Path) -> Result<(String, Value), Failure> {
             "reports are the summary.json that `laau compare -o DIR` writes",
         )
     };
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::file(path, &error, "check the path and its permissions"))?;
+    let text = output::read_text(path, "check the path and its permissions")?;
     let report: Value = serde_json::from_str(&text).map_err(|error| no_report(&error.to_string()))?;
     let (Some(problem), Some(horizon), Some(policies)) = (
         report.get("problem").and_then(Value::as_str),

@@ -18,6 +18,28 @@ pub(super) enum Kind {
     Policy,
     Journal,
     Report,
+    /// Rollouts, steps and logs.
+    Figures,
+}
+
+/// The first columns of the tables of figures that laau writes: rollouts and steps, the log of a training, the rounds of online learning.
+const FIGURES: [&[&str]; 3] = [
+    &["policy", "seed", "episode"],
+    &["epoch", "learning_rate", "loss"],
+    &["round", "utility", "running_utility"],
+];
+
+/// Whether a table with these columns is one of figures.
+pub(super) fn are_figures(columns: &[String]) -> bool {
+    FIGURES.iter().any(|first| {
+        columns.len() >= first.len() && first.iter().zip(columns).all(|(known, found)| known == found)
+    })
+}
+
+/// Whether a file is a store of `laau serve`, by how such a file begins.
+pub(super) fn is_store(path: &Path) -> bool {
+    let mut first = [0; 4];
+    File::open(path).is_ok_and(|mut file| file.read_exact(&mut first).is_ok() && first == *b"redb")
 }
 
 impl Kind {

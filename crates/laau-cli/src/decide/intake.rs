@@ -1,4 +1,4 @@
-//! What comes in: readings become contexts, and contexts far from those of the training are told.
+//! What comes in: readings become contexts; contexts and budgets far from those of the training are told.
 
 use std::path::Path;
 
@@ -7,18 +7,21 @@ use laau::core::{Scaling, TrainedOn};
 
 use super::lines::Request;
 use crate::failure::Failure;
+use crate::output;
 
 /// How lines are taken.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "input")]
 pub(super) struct IntakeArgs {
     /// Takes readings as they are in the trace, and makes contexts of them as the import of the training episodes did;
     /// where that was per series, a line names its own: {"context":[35],"series":"vm-7"}
     #[arg(long)]
     raw: bool,
-    /// How far outside its training range a context is answered with a warning: by more than X widths of the range
-    #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = factor)]
-    range_factor: f64,
-    /// Refuses such a context instead; the line spends nothing
+    /// How far outside its training range a context is answered with a warning, and a budget told: by more than X widths of the range
+    /// [default: 1]
+    #[arg(long, value_name = "X", value_parser = factor)]
+    range_factor: Option<f64>,
+    /// Refuses such a context instead, and spends nothing on the line; refuses such a budget before the first step
     #[arg(long)]
     strict_range: bool,
 }
@@ -62,27 +65,55 @@ impl Intake {
             }) => Some(scaling.clone()),
             _ => return Err(lacks("--raw", "the normalisation of the training episodes")),
         };
-        if arguments.strict_range && trained_on.is_none() {
-            return Err(lacks("--strict-range", "the range of the training contexts"));
+        for (flag, is_given) in [
+            ("--strict-range", arguments.strict_range),
+            ("--range-factor", arguments.range_factor.is_some()),
+        ] {
+            if is_given && trained_on.is_none() {
+                return Err(lacks(flag, "the range of the training contexts"));
+            }
         }
         Ok(Self {
             scaling,
             trained_on,
-            factor: arguments.range_factor,
+            factor: arguments.range_factor.unwrap_or(1.0),
             strict: arguments.strict_range,
             warned: 0,
         })
     }
 
-    /// The context of a line.
-    pub(super) fn context(&self, request: Request) -> Result<Vec<f64>, String> {
-        match (&self.scaling, request.series) {
-            (Some(scaling), series) => scaling
-                .contexts(series.as_deref(), &request.context)
-                .map_err(|error| error.to_string()),
-            (None, None) => Ok(request.context),
-            (None, Some(_)) => Err("a line names its series with --raw alone".to_owned()),
+    /// Tells of a budget that is far outside those of the training.
+    ///
+    /// # Errors
+    /// The same words, if such a budget is to be refused.
+    pub(super) fn check_budgets(&self, budgets: &[f64], horizon: usize) -> Result<(), Failure> {
+        let trained_on = self.trained_on.as_ref();
+        match trained_on.and_then(|known| known.budget_outside(budgets, horizon, self.factor)) {
+            None => Ok(()),
+            Some(words) if self.strict => Err(Failure::new(
+                words,
+                "give a budget as in training, train on episodes with such budgets, or raise --range-factor",
+            )),
+            Some(words) => {
+                output::talk(format_args!("warning: {words}"));
+                Ok(())
+            }
         }
+    }
+
+    /// The context of a line, and what it is before it is raised or lowered to a bound: as odd as it was.
+    pub(super) fn context(&self, request: Request) -> Result<(Vec<f64>, Vec<f64>), String> {
+        let Some(scaling) = &self.scaling else {
+            return match request.series {
+                None => Ok((request.context.clone(), request.context)),
+                Some(_) => Err("a line names its series with --raw alone".to_owned()),
+            };
+        };
+        let series = request.series.as_deref();
+        scaling
+            .contexts(series, &request.context)
+            .and_then(|context| Ok((context, scaling.unbounded(series, &request.context)?)))
+            .map_err(|error| error.to_string())
     }
 
     /// What is odd about a context, in words.

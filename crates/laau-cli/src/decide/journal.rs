@@ -200,6 +200,10 @@ impl Journal {
             .create_new(true)
             .open(path)
             .map_err(|error| match error.kind() {
+                std::io::ErrorKind::AlreadyExists if !path.exists() => Failure::new(
+                    format_args!("{}: the journal is a link that leads nowhere", path.display()),
+                    "remove the link, or name the file that it should lead to",
+                ),
                 std::io::ErrorKind::AlreadyExists => Failure::new(
                     format_args!("{}: the journal exists already", path.display()),
                     "leave --new out to go on with its episode, or name a new file",
@@ -220,7 +224,13 @@ impl Journal {
             .read(true)
             .write(true)
             .open(path)
-            .map_err(|error| Failure::file(path, &error, "leave --resume out to start a new journal"))?;
+            .map_err(|error| {
+                let hint = match error.kind() {
+                    std::io::ErrorKind::NotFound => "leave --resume out to start a new journal",
+                    _ => "the journal has to be readable and writable: check its permissions, or name a new file",
+                };
+                Failure::file(path, &error, hint)
+            })?;
         let mut journal = Self::lock(path, file, place)?;
         let length = journal
             .file
@@ -395,11 +405,16 @@ impl Journal {
 
     /// Whether the process that made the file died before its first line was whole.
     fn is_torn_header(&self, bytes: &[u8], header: &Header) -> Result<bool, Failure> {
+        const BLOCKS: usize = 1 << 16;
         if bytes.contains(&b'\n') {
             return Ok(false);
         }
         let mut expected = Vec::new();
         seal(&mut expected, header, 0).map_err(|error| self.cannot_write(&error))?;
+        // A system may have made more room than was written, but not this much more.
+        if bytes.len() > expected.len() + BLOCKS {
+            return Ok(false);
+        }
         // Nothing but our own beginning may be overwritten, and blocks of zeros that never reached the disk.
         let written = bytes
             .iter()

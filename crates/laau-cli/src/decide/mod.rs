@@ -55,7 +55,6 @@ pub(crate) struct DecideArgs {
     #[arg(
         long,
         value_name = "FILE",
-        required_unless_present_any = ["policy", "policy_file"],
         conflicts_with_all = ["policy", "policy_file"]
     )]
     model: Option<PathBuf>,
@@ -79,8 +78,7 @@ pub(crate) struct DecideArgs {
     )]
     budget: Vec<f64>,
     /// The number of steps of the episode; that of the model or the policy file if not given
-    #[arg(long, value_name = "N", required_unless_present_any = ["model", "policy_file"],
-          value_parser = clap::value_parser!(u32).range(1..=LONGEST_HORIZON))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=LONGEST_HORIZON))]
     horizon: Option<u32>,
     /// Writes every decision to this file, and syncs it, before printing it; goes on with the episode of a journal that
     /// exists: prints its decisions again, then decides the next step
@@ -125,8 +123,10 @@ pub(crate) fn run(arguments: &DecideArgs) -> Result<(), Failure> {
     let problem = &*plan.task.problem;
     let mut session = Session::open(problem, &*plan.policy, plan.horizon, &plan.budgets)?;
     let file = arguments.model.as_deref().or(arguments.policy_file.as_deref());
+    let intake = Intake::new(&arguments.intake, file, plan.trained_on)?;
+    intake.check_budgets(&plan.budgets, plan.horizon)?;
     let mut service = Service {
-        intake: Intake::new(&arguments.intake, file, plan.trained_on)?,
+        intake,
         journal: None,
         output: std::io::stdout().lock(),
         buffer: Vec::new(),
@@ -253,10 +253,16 @@ impl Plan {
                 };
                 (Arc::from(untuned.policy), identity, horizon)
             }
-            _ => {
+            (None, None, Some(name), None) => {
                 return Err(Failure::new(
-                    "expected --model, --policy-file, or --policy with --horizon",
-                    "see `laau decide --help`",
+                    format_args!("--policy {name}: nothing says how many steps the episode has"),
+                    "give the number of steps with --horizon",
+                ));
+            }
+            (None, None, None, _) => {
+                return Err(Failure::new(
+                    "nothing says who decides: expected --model FILE, --policy-file FILE or --policy NAME",
+                    "`laau train` writes models, `laau compare -o DIR` policy files; --policy equal needs neither",
                 ));
             }
         };
@@ -300,31 +306,32 @@ fn deployed(path: &Path, arguments: &DecideArgs) -> Result<(Deployed, Identity),
 
 /// The policy of a file, and the file's bytes.
 pub(crate) fn read_policy(path: &Path) -> Result<(Deployed, Vec<u8>), Failure> {
-    let bytes = std::fs::read(path).map_err(|error| {
-        Failure::file(
-            path,
-            &error,
-            "policy files are written by `laau compare -o DIR`; check the path and its permissions",
-        )
-    })?;
+    let bytes = output::read_bytes(
+        path,
+        "policy files are written by `laau compare -o DIR`; check the path and its permissions",
+    )?;
     let deployed = policy_from_bytes(&bytes).map_err(|error| {
-        Failure::new(
-            format_args!("{}: {error}", path.display()),
-            "policy files are written by `laau compare -o DIR`",
-        )
+        let hint = match laau::net::model_from_bytes(&bytes) {
+            Ok(_) => "this is a model, not a policy file: name it with --model",
+            Err(_) => "policy files are written by `laau compare -o DIR`",
+        };
+        Failure::new(format_args!("{}: {error}", path.display()), hint)
     })?;
     Ok((deployed, bytes))
 }
 
 /// A model, its summary, and the bytes of its file: the hash in the journal is that of the very bytes which decide.
 pub(crate) fn read_model(path: &Path) -> Result<(Model, Summary, Vec<u8>), Failure> {
-    let bytes = std::fs::read(path).map_err(|error| {
-        Failure::file(
-            path,
-            &error,
-            "models are written by `laau train -o FILE`; check the path and its permissions",
-        )
-    })?;
+    let bytes = output::read_bytes(
+        path,
+        "models are written by `laau train -o FILE`; check the path and its permissions",
+    )?;
+    if bytes.starts_with(b"{") && policy_from_bytes(&bytes).is_ok() {
+        return Err(Failure::new(
+            format_args!("{}: this is a policy file, not a model", path.display()),
+            "name it with --policy-file",
+        ));
+    }
     let (model, summary) = laau::net::model_from_bytes(&bytes).map_err(|error| match error {
         laau::net::Error::InvalidFile { field, reason, .. } => laau::net::Error::InvalidFile {
             path: path.to_owned(),
@@ -337,7 +344,11 @@ pub(crate) fn read_model(path: &Path) -> Result<(Model, Summary, Vec<u8>), Failu
 }
 
 /// The horizon that was asked for, if a model is for it; the model's own if it has one.
-fn horizon_of(path: &Path, trained: &RangeInclusive<usize>, asked: Option<usize>) -> Result<usize, Failure> {
+pub(crate) fn horizon_of(
+    path: &Path,
+    trained: &RangeInclusive<usize>,
+    asked: Option<usize>,
+) -> Result<usize, Failure> {
     let single = (trained.start() == trained.end()).then_some(*trained.end());
     let path = path.display();
     match (asked.or(single), single) {
@@ -429,9 +440,9 @@ impl<W: Write> Service<W> {
                 Read::Line => parse(&line),
             };
             let context = context.and_then(|request| self.intake.context(request));
-            match context.and_then(|context| {
+            match context.and_then(|(context, unbounded)| {
                 session.check(&context).map_err(|error| error.to_string())?;
-                let warning = self.intake.warning(&context)?;
+                let warning = self.intake.warning(&unbounded)?;
                 Ok((context, warning))
             }) {
                 Ok((context, warning)) => {
@@ -466,7 +477,7 @@ impl<W: Write> Service<W> {
         }
         if self.intake.warned > 0 {
             output::talk(format_args!(
-                "warning: {} contexts were far outside the training range; each was answered with a warning",
+                "warning: contexts far outside the training range: {}; each was answered with a warning",
                 self.intake.warned
             ));
         }
@@ -518,14 +529,12 @@ impl<W: Write> Service<W> {
     }
 
     fn cannot_print(&self, error: &std::io::Error) -> Failure {
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            return Failure::ClosedPipe;
+        }
         Failure::new(
             format_args!("standard output: {} after {} lines", reason(error), self.printed),
-            match error.kind() {
-                std::io::ErrorKind::BrokenPipe => {
-                    "the reader has to stay to the end of the stream; with a journal, go on with --resume"
-                }
-                _ => "make room for the output; with a journal, go on with --resume",
-            },
+            "make room for the output; with a journal, the same command goes on",
         )
     }
 }

@@ -11,6 +11,7 @@ use clap::Args;
 use laau::baselines::OptOptions;
 use laau::core::{
     Comparison, Error, Fit, FitObserver, FitSets, Fitted, Policy, Projected, Sets, Task, Unfitted, Unrolled,
+    guarded_name,
 };
 use laau::net::Model;
 use laau::registry::{Deployed, ProblemSpec};
@@ -125,10 +126,13 @@ pub(crate) fn run(arguments: &EvaluateArgs) -> Result<(), Failure> {
         comparison = comparison.with(name, program);
     }
     if let Some((guard, incumbent)) = arguments.guard.unfitted(&problem, &task, &sets.test)? {
-        if !names.contains(&guard.to_owned()) {
-            comparison = comparison.with(guard, incumbent);
+        // The guard is what --guard names, whatever else is called like it.
+        let mut title = guard.to_owned();
+        while names.contains(&title) {
+            title.push_str("-incumbent");
         }
-        comparison = comparison.guarded(names, guard, arguments.guard.level);
+        comparison = comparison.with(title.clone(), incumbent);
+        comparison = comparison.guarded(names, title, arguments.guard.level);
     }
     let report = comparison.run()?;
     watch.finish();
@@ -216,6 +220,16 @@ impl EvaluateArgs {
             .chain(saved.iter().map(|saved| saved.name.as_str()))
             .chain(externals.map(|external| external.name.as_deref().unwrap_or(EXTERNAL)))
             .collect();
+        if self.guard.is_asked()
+            && let Some(name) = names
+                .iter()
+                .find(|name| names.contains(&guarded_name(name, "", 0).as_str()))
+        {
+            return Err(Failure::new(
+                format_args!("behind the guard, `{name}` would be called like another policy"),
+                "give that one another name: --policy-file NAME=FILE",
+            ));
+        }
         match names
             .iter()
             .enumerate()

@@ -8,6 +8,7 @@ use laau::registry::{ProblemSpec, policy_to_bytes};
 
 use super::formats::json;
 use crate::failure::Failure;
+use crate::guard::INCUMBENT;
 use crate::output::{self, Staged};
 
 /// Every file that may be written.
@@ -49,7 +50,8 @@ pub(super) fn write(
     for policy in &report.policies {
         // Those of the first seed; the offline optimum and the like cannot be stored.
         let fitted = &policy.runs[0].fitted;
-        if fitted.document.is_some() {
+        // An incumbent from a file is there already, and was not fitted on these episodes.
+        if fitted.document.is_some() && policy.name != INCUMBENT {
             let place = policy_file(folder, &policy.name);
             let beside = staged.add(place.clone())?;
             let bytes = policy_to_bytes(&policy.name, fitted, problem, &sets.train)?;

@@ -110,7 +110,7 @@ impl Files {
         output::probe(&self.output)?;
         output::probe(&self.checkpoint)?;
         let log: Box<dyn Write> = match &self.log {
-            Some(path) => Box::new(File::create(path).map_err(|error| output::cannot_write(path, &error))?),
+            Some(path) => Box::new(Emptied::open(path).map_err(|error| output::cannot_write(path, &error))?),
             None => Box::new(std::io::sink()),
         };
         Ok(CsvLog::new(log))
@@ -131,6 +131,37 @@ impl Files {
             )),
             _ => Ok(()),
         }
+    }
+}
+
+/// A file that is emptied when the first byte is written: a run that is refused leaves the log of the one before.
+struct Emptied {
+    file: File,
+    is_old: bool,
+}
+
+impl Emptied {
+    fn open(path: &Path) -> std::io::Result<Self> {
+        let file = File::options()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)?;
+        let is_old = file.metadata()?.is_file();
+        Ok(Self { file, is_old })
+    }
+}
+
+impl Write for Emptied {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if std::mem::take(&mut self.is_old) {
+            self.file.set_len(0)?;
+        }
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.file.flush()
     }
 }
 

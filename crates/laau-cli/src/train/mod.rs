@@ -89,7 +89,6 @@ pub(crate) fn run(arguments: &TrainArgs) -> Result<(), Failure> {
         None => config.problem(&arguments.problem)?,
     };
     let task = problem.task()?;
-    let incumbent = arguments.guard.read(&problem)?;
     let laau = config.section(&arguments.model)?.laau()?;
     let training = config.section(&arguments.training)?;
     let settings = training.settings();
@@ -104,6 +103,7 @@ pub(crate) fn run(arguments: &TrainArgs) -> Result<(), Failure> {
     if let Some(checkpoint) = &checkpoint {
         files.check_spec(checkpoint, &spec)?;
     }
+    let incumbent = arguments.guard.read(&problem, train.horizon())?;
     let mut model = laau.initial(&task, train, settings.seed)?;
     let mut log = files.open()?;
 
@@ -176,10 +176,13 @@ pub(crate) fn check_memory(spec: &ModelSpec, batch: usize) -> Result<(), Failure
         Network::Mlp { hidden, .. } => hidden.iter().map(|width| *width as u128).sum(),
         _ => 0,
     };
-    let steps = (spec.horizon * batch) as u128;
+    let steps = spec.horizon as u128 * batch as u128;
     memory::check(
         "training this network takes",
-        bytes * (COPIES * weights + 2 * steps * units),
+        (2 * units)
+            .saturating_mul(steps)
+            .saturating_add(COPIES * weights)
+            .saturating_mul(bytes),
         "ask for fewer units with --hidden, or for a smaller --batch",
     )
 }

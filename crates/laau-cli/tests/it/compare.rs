@@ -321,8 +321,8 @@ fn bad_input_of_a_comparison_is_told_and_nothing_is_written() {
     );
     check(
         &format!("{COMPARE} --problem power -o report"),
-        "error: sets/train.parquet: 1 context entries, problem `power` has 3\n\
-         hint: name the problem of these episodes with --problem, and its sizes with its keys\n",
+        "error: sets/train.parquet: the episodes were made for problem `weighted-fairness`, not for `power`\n\
+         hint: name their problem: --problem weighted-fairness\n",
     );
     let run = bench.run(&format!("{COMPARE} --lower 16 -o report"), "");
     assert!(

@@ -180,7 +180,8 @@ fn hints_fit_what_is_wrong_and_do_what_they_say() {
         (
             "a,0,1\na,5,200\nb,0,3\nb,5,4\n",
             "t.csv, row 3, column `value`: expected a value in [0, 100], found 200",
-            "choose another --normalisation (series-max, min-max or none), or --out-of-range clamp",
+            "readings that are not percentages want --normalisation series-max, min-max or none; --out-of-range clamp is for a \
+             few that stray",
             "--out-of-range clamp",
         ),
         (

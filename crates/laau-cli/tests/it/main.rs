@@ -27,4 +27,5 @@ mod refused;
 mod serve;
 mod support;
 mod train;
+mod tripped;
 mod usage;

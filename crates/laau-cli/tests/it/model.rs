@@ -139,9 +139,12 @@ fn a_model_decides_in_the_box_it_was_trained_for() {
         "",
     );
     let context = &contexts(&[0.9, 0.9, 0.9]);
-    let without = bench.stdout("decide --model m.safetensors --budget 5000", context);
+    let without = bench.stdout(
+        "decide --model m.safetensors --budget 5000 --range-factor 99",
+        context,
+    );
     let with = bench.stdout(
-        "decide --model m.safetensors --lower 0.5 --upper 200 --budget 5000",
+        "decide --model m.safetensors --lower 0.5 --upper 200 --budget 5000 --range-factor 99",
         context,
     );
     assert_eq!(without, with);

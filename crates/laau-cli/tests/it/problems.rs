@@ -173,7 +173,7 @@ fn budgets_can_be_given_one_by_one_and_mistakes_are_told() {
         "generate --problem wireless --budget 3,4 -o b.csv",
         "",
         "error: expected 2 ranges of budgets for problem `wireless`, found 1\n\
-         hint: for example --budget 10,15, or --budget '[[3, 7], [3, 5]]' for two budgets\n",
+         hint: give one range per budget: --budget 10,15 for one, --budget 3:7,3:5 for two\n",
     );
     bench.check_failure(
         "generate --problem trading --scale 2 -o b.csv",

@@ -86,6 +86,36 @@ fn a_reading_of_an_unknown_series_is_refused_and_spends_nothing() {
 }
 
 #[test]
+fn a_reading_that_the_import_refuses_is_refused_here_too() {
+    let bench = trained("percent");
+    let decide = "decide --model m.safetensors --budget 60 --raw";
+    let run = bench.run(decide, &contexts(&[-999.0, 101.0, 35.0]));
+    let lines = run.lines();
+    assert_eq!(run.status, Some(1));
+    for (line, told) in [
+        (lines[0], "`load` is -999, and `percent` takes at least 0"),
+        (lines[1], "`load` is 101, and `percent` takes at most 100"),
+    ] {
+        assert!(line.contains(told), "{line}");
+    }
+    assert!(lines[2].starts_with("{\"step\":0,"), "{}", lines[2]);
+    // What is raised to the floor is as far outside as it was.
+    let bench = trained("min-max");
+    let far = "{\"context\":[-999],\"series\":\"h7\"}\n";
+    let run = bench.run("decide --model m.safetensors --budget 60 --raw", far);
+    assert!(
+        run.lines()[0].contains("far outside the training range"),
+        "{}",
+        run.stdout
+    );
+    let run = bench.run(
+        "decide --model m.safetensors --budget 60 --raw --strict-range",
+        far,
+    );
+    assert!(run.lines()[0].starts_with("{\"error\":"), "{}", run.stdout);
+}
+
+#[test]
 fn a_policy_file_takes_readings_too_and_both_files_are_described() {
     let bench = trained("percent");
     let run = bench.run(
@@ -152,7 +182,7 @@ fn a_context_far_outside_the_training_range_is_answered_with_a_warning_or_refuse
     );
     assert_eq!(
         run.stderr,
-        "warning: 1 contexts were far outside the training range; each was answered with a warning\n"
+        "warning: contexts far outside the training range: 1; each was answered with a warning\n"
     );
 
     let run = bench.run(&format!("{decide} --strict-range"), &input);

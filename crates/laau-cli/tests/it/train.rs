@@ -310,8 +310,8 @@ fn bad_input_of_training_is_told() {
     );
     check(
         &format!("{TRAIN} --problem log-utility -o m"),
-        "error: sets/train.parquet: 1 context entries, problem `log-utility` has 2\n\
-         hint: name the problem of these episodes with --problem, and its sizes with its keys\n",
+        "error: sets/train.parquet: the episodes were made for problem `weighted-fairness`, not for `log-utility`\n\
+         hint: name their problem: --problem weighted-fairness\n",
     );
     check(
         &format!("{TRAIN} --resume -o m"),
@@ -431,7 +431,7 @@ fn bad_input_of_learning_is_told() {
     bench.check_failure(
         "learn --episodes seven.parquet --model missing.safetensors",
         "",
-        "error: missing.safetensors: no such file or directory\nhint: check the path and its permissions\n",
+        "error: missing.safetensors: no such file or directory\nhint: models are written by `laau train -o FILE`; check the path and its permissions\n",
     );
     bench.check_failure(
         "learn --episodes seven.parquet --learning-rate 0",

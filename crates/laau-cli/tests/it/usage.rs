@@ -80,7 +80,8 @@ fn wrong_commands_and_flags_are_told_with_the_nearest() {
     );
     check(
         "decide --budget 3 --horizon 2",
-        "error: the following required arguments were not provided: --model <FILE>\nhint: see `laau decide --help`\n",
+        "error: nothing says who decides: expected --model FILE, --policy-file FILE or --policy NAME\n\
+         hint: `laau train` writes models, `laau compare -o DIR` policy files; --policy equal needs neither\n",
     );
     check(
         "completions tcsh",

@@ -1,7 +1,9 @@
-//! Statistics of a trace and of an episodes table.
+//! Statistics of a trace, of an episodes table, and of any table of figures.
 
+mod figures;
 mod statistics;
 
+pub use figures::{ColumnFigures, TableFigures, inspect_table, table_columns};
 pub use statistics::{QUANTILES, ValueStatistics};
 
 use laau_core::Episodes;

@@ -10,16 +10,19 @@ use crate::load::cells::Csv;
 use crate::load::csv::{first_row, read_csv};
 use crate::load::parquet::{parquet_names, read_parquet};
 use crate::load::text::Texts;
+use crate::load::time::Times;
 
 /// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Any text; a missing cell is the empty text.
     Text,
+    /// Text, or whatever else is there as it is written.
+    Any,
     /// A whole number.
     Integer,
-    /// A whole number, or a time stamp that becomes its seconds.
-    Time,
+    /// A whole number, or a time stamp that becomes its seconds, as the column is written.
+    Time(Times),
     /// A finite number.
     Number,
 }
@@ -27,9 +30,13 @@ pub(crate) enum Kind {
 impl Kind {
     pub(crate) fn expected(self) -> &'static str {
         match self {
-            Self::Text => "text",
+            Self::Text | Self::Any => "text",
             Self::Integer => "a whole number",
-            Self::Time => "a whole number or an ISO 8601 time in whole seconds",
+            Self::Time(Times::Unknown) => "a whole number or an ISO 8601 time in whole seconds",
+            Self::Time(Times::Numbers) => "a whole number, as the first time of the table is",
+            Self::Time(Times::Stamps) => {
+                "an ISO 8601 time in whole seconds, as the first time of the table is"
+            }
             Self::Number => "a finite number",
         }
     }
@@ -79,8 +86,8 @@ impl Column {
     /// An empty column, with room for a number of cells.
     pub(crate) fn with_capacity(kind: Kind, cells: usize) -> Self {
         match kind {
-            Kind::Text => Self::Text(Texts::with_capacity(cells)),
-            Kind::Integer | Kind::Time => Self::Integer(Vec::with_capacity(cells)),
+            Kind::Text | Kind::Any => Self::Text(Texts::with_capacity(cells)),
+            Kind::Integer | Kind::Time(_) => Self::Integer(Vec::with_capacity(cells)),
             Kind::Number => Self::Number(Vec::with_capacity(cells)),
         }
     }
@@ -207,17 +214,24 @@ pub(crate) fn column_names(file: &Path, format: Format) -> Result<Vec<String>, E
     }
 }
 
+/// What is expected where a time lies between two whole ones.
+pub(crate) const WHOLE_SECONDS: &str = "a time in whole seconds (round the times first)";
+
 /// The error of a malformed cell of text.
 pub(crate) fn malformed(layout: &Layout, kind: Kind, cell: Cell, text: &str) -> Error {
-    let Format::Csv(csv) = layout.format else {
-        return cell.refuse(kind.expected(), format!("`{}`", shorten(text)));
+    let csv = match layout.format {
+        Format::Csv(csv) => Some(csv),
+        Format::Parquet => None,
     };
     if text.is_empty() {
+        if csv.is_none() {
+            return cell.refuse(kind.expected(), "``");
+        }
         let columns = layout.names.len();
         return cell.refuse(kind.expected(), format!("nothing (a row has {columns} columns)"));
     }
     // Text in the first row of a layout without header is most likely a header.
-    let is_first = !csv.header && cell.row == 1;
+    let is_first = csv.is_some_and(|csv| !csv.header) && cell.row == 1;
     if is_first && text.parse::<f64>().is_err() && text.starts_with(|c: char| c.is_alphabetic()) {
         return Error::Header {
             file: cell.file,
@@ -226,12 +240,13 @@ pub(crate) fn malformed(layout: &Layout, kind: Kind, cell: Cell, text: &str) -> 
             found: shorten(text),
         };
     }
-    let expected =
-        if kind == Kind::Number && text.contains(',') && text.replace(',', ".").parse::<f64>().is_ok() {
+    let expected = match kind {
+        Kind::Number if text.contains(',') && text.replace(',', ".").parse::<f64>().is_ok() => {
             "a finite number with a decimal point"
-        } else {
-            kind.expected()
-        };
+        }
+        Kind::Time(times) if times.is_between(text) => WHOLE_SECONDS,
+        _ => kind.expected(),
+    };
     cell.refuse(expected, format!("`{}`", shorten(text)))
 }
 

@@ -51,11 +51,19 @@ pub(crate) struct CheckedTrace<'a> {
     pub(crate) columns: Vec<ValueColumn>,
     time_column: String,
     step: Option<i64>,
+    /// Whether the step is the first distance.
+    is_inferred: bool,
     irregular: Irregular,
     range: (f64, f64),
     out_of_range: OutOfRange,
     last: Vec<Option<i64>>,
+    /// A distance that contradicts the inferred step, and how many more readings may tell why.
+    contradiction: Option<(Error, u32)>,
 }
+
+/// Readings that are looked at behind a distance that contradicts the inferred step. Rows in no order do so before one of them goes
+/// back in time, which is what is wrong with them.
+const LOOK_AHEAD: u32 = 10_000;
 
 impl<'a> CheckedTrace<'a> {
     /// Checks values against the range of a normalisation.
@@ -81,10 +89,12 @@ impl<'a> CheckedTrace<'a> {
             columns: trace.values(),
             time_column: trace.time_column().to_owned(),
             step,
+            is_inferred: trace.step() == Step::Inferred,
             irregular,
             range: normalisation.range(),
             out_of_range,
             last: Vec::new(),
+            contradiction: None,
         })
     }
 
@@ -98,7 +108,7 @@ impl<'a> CheckedTrace<'a> {
         mut each: impl FnMut(Reading<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let mut clamped = vec![0.0; self.columns.len()];
-        self.trace.read(order, &mut |readings| {
+        let outcome = self.trace.read(order, &mut |readings| {
             let dropped = readings.dropped();
             self.counts.dropped.filtered += dropped.filtered;
             self.counts.dropped.unlisted += dropped.unlisted;
@@ -106,7 +116,12 @@ impl<'a> CheckedTrace<'a> {
             readings
                 .runs()
                 .try_for_each(|run| self.run(readings, run, &mut clamped, &mut each))
-        })?;
+        });
+        // It came before any other error.
+        match self.contradiction.take() {
+            Some((error, _)) if !matches!(outcome, Err(Error::UnsortedTime { .. })) => return Err(error),
+            _ => outcome?,
+        }
         self.counts.series = self.index.len() as u64;
         Ok(())
     }
@@ -137,6 +152,10 @@ impl<'a> CheckedTrace<'a> {
                 Some(previous) => self.follows(file, run, time, previous)?,
             };
             self.last[series] = Some(time);
+            if self.contradiction.is_some() {
+                self.look_ahead()?;
+                continue;
+            }
             let (lower, upper) = self.range;
             let inside =
                 |column: &ValueColumn, v: f64| v.is_finite() && (column.fixed || (lower <= v && v <= upper));
@@ -158,6 +177,19 @@ impl<'a> CheckedTrace<'a> {
         Ok(())
     }
 
+    /// Goes one reading on from a contradiction, and tells it if that was the last one.
+    #[cold]
+    fn look_ahead(&mut self) -> Result<(), Error> {
+        match self.contradiction.take() {
+            Some((error, 0)) => Err(error),
+            Some((error, left)) => {
+                self.contradiction = Some((error, left - 1));
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Whether a reading comes one step after the one before it.
     fn follows(&mut self, file: &Path, run: Run<'_>, time: i64, previous: i64) -> Result<bool, Error> {
         let cell = || Cell::new(file, run.row, self.time_column.as_str());
@@ -177,7 +209,12 @@ impl<'a> CheckedTrace<'a> {
                 previous,
             });
         }
-        let distance = time.saturating_sub(previous);
+        let Some(distance) = time.checked_sub(previous) else {
+            return Err(cell().refuse(
+                "a time less than 2^63 after the one before it",
+                format!("{time} after {previous}"),
+            ));
+        };
         let step = *self.step.get_or_insert(distance);
         if distance == step {
             return Ok(true);
@@ -187,12 +224,16 @@ impl<'a> CheckedTrace<'a> {
         } else if self.irregular == Irregular::Gap {
             self.counts.irregular += 1;
         } else {
-            return Err(Error::MixedSteps {
+            let error = Error::MixedSteps {
                 cell: cell(),
                 series: series(),
                 step,
                 distance,
-            });
+            };
+            if !self.is_inferred {
+                return Err(error);
+            }
+            self.contradiction.get_or_insert((error, LOOK_AHEAD));
         }
         Ok(false)
     }

@@ -18,7 +18,6 @@ use crate::error::{Cell, Error};
 use crate::load::block::{Block, Column, Kind, Layout, Wanted, malformed, shorten};
 use crate::load::cells::{Cells, Csv, Unclosed};
 use crate::load::number::{integer, number};
-use crate::load::time::seconds;
 
 /// Bytes that are unpacked at once, few enough to stay in a processor's cache until they are parsed.
 const CHUNK: usize = 1 << 18;
@@ -239,18 +238,30 @@ struct Parser<'a> {
     at_header: bool,
     /// Rows so far.
     rows: u64,
+    /// How many columns have a name: not the last one of a header that ends with a separator.
+    width: usize,
+    /// Whether a row may end with a separator. Some programs end every row so, and some the header too; in one row of many it is
+    /// rather a decimal comma, which moves an empty last cell behind the columns.
+    may_trail: bool,
     cells: Cells,
 }
 
 impl<'a> Parser<'a> {
     fn new(file: &'a Path, csv: Csv, layout: &'a Layout, wanted: &'a [Wanted], limit: Option<usize>) -> Self {
         let slot = |name: &String| wanted.iter().position(|(wanted, _)| wanted == name);
+        let slots: Vec<_> = layout.names.iter().map(slot).collect();
+        let last = slots.last().copied().flatten();
+        let is_nameless = csv.header && last.is_none() && layout.names.last().is_some_and(String::is_empty);
+        // A decimal comma cannot hide where the last column is never empty.
+        let is_never_empty = last.is_some_and(|slot| wanted[slot].1 != Kind::Any);
         Self {
+            width: slots.len() - usize::from(is_nameless),
+            may_trail: is_nameless || is_never_empty,
             file,
             csv,
             layout,
             wanted,
-            slots: layout.names.iter().map(slot).collect(),
+            slots,
             limit: limit.map_or(u64::MAX, |limit| limit as u64),
             header_rows: csv.header.into(),
             at_header: csv.header,
@@ -285,9 +296,14 @@ impl<'a> Parser<'a> {
             .map(|(_, kind)| Column::with_capacity(*kind, rows.len()))
             .collect();
         // The row and column of the first error. In a row, a cell too many comes before a malformed one.
-        let width = self.slots.len();
-        let is_beyond =
-            |row: &usize| cells.columns(*row) > width && !cells.get(self.csv, text, *row, width).is_empty();
+        let (width, is_nameless) = (self.width, self.width < self.slots.len());
+        let is_beyond = |row: &usize| {
+            let count = cells.columns(*row);
+            let is_trailing =
+                count == width + 1 && self.may_trail && cells.get(self.csv, text, *row, width).is_empty();
+            self.may_trail &= is_nameless || is_trailing;
+            count > width && !is_trailing
+        };
         let mut wrong = rows.clone().find(is_beyond).map(|row| (row, width));
         for (column, slot) in self.slots.iter().enumerate() {
             let Some(slot) = *slot else { continue };
@@ -323,7 +339,7 @@ impl<'a> Parser<'a> {
             return Error::TooManyColumns {
                 file: self.file.to_path_buf(),
                 row,
-                expected: self.slots.len(),
+                expected: self.width,
                 found: shorten(found),
             };
         };
@@ -360,13 +376,12 @@ fn extend<'t>(
             cells.for_each(|cell| texts.push(&cell));
             None
         }
-        Column::Integer(values) if kind == Kind::Time => cells.position(|cell| {
-            let time = integer(&cell).or_else(|| seconds(&cell));
-            time.map(|time| values.push(time)).is_none()
-        }),
-        Column::Integer(values) => {
-            cells.position(|cell| integer(&cell).map(|value| values.push(value)).is_none())
-        }
+        Column::Integer(values) => match kind {
+            Kind::Time(times) => {
+                cells.position(|cell| times.parse(&cell).map(|time| values.push(time)).is_none())
+            }
+            _ => cells.position(|cell| integer(&cell).map(|value| values.push(value)).is_none()),
+        },
         Column::Number(values) => {
             cells.position(|cell| number(&cell).map(|value| values.push(value)).is_none())
         }

@@ -1,20 +1,23 @@
 //! The bridge to polars: a Parquet file as blocks of plain columns. No polars type leaves this file and `tables/`.
 
+use std::fs::File;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use polars::prelude::{
-    AnyValue, Column as Series, DataFrame, DataType, Engine, LazyFrame, PlRefPath, PlanCallback, PolarsError,
-    ScanArgsParquet, SchemaRef, TimeUnit, col,
+    AnyValue, Column as Series, DataFrame, DataType, Engine, FileMetadata, LazyFrame, ParquetReader,
+    PlRefPath, PlanCallback, PolarsError, ScanArgsParquet, SerReader as _, TimeUnit, col, infer_schema,
 };
 
 use crate::error::{Cell, Error};
-use crate::load::block::{Block, Column, Kind, Layout, Wanted, lock, malformed, missing_column, shorten};
+use crate::load::block::{
+    Block, Column, Kind, Layout, WHOLE_SECONDS, Wanted, lock, malformed, missing_column, shorten,
+};
 use crate::load::decoder::{DAMAGED, Panicked, decode};
 use crate::load::footer;
-use crate::load::time::seconds;
+use crate::load::time::Times;
 
 /// Reads the wanted columns of a file, block by block and in order, in memory that does not grow with the file.
 ///
@@ -27,13 +30,15 @@ pub(crate) fn read_parquet(
     limit: Option<usize>,
     visit: impl Fn(Block) -> Result<ControlFlow<()>, Error> + Send + Sync + 'static,
 ) -> Result<u64, Error> {
-    let frame = scan(file, layout, wanted, limit)?;
+    let opened = open(file)?;
+    let columns = check(file, layout, wanted, &opened)?;
     let rows = Arc::new(AtomicU64::new(0));
     let failure = Arc::new(Mutex::new(None));
-    let callback = {
+    // Whether that is enough.
+    let each = {
         let (rows, failure) = (Arc::clone(&rows), Arc::clone(&failure));
         let (file, layout, wanted) = (file.to_path_buf(), layout.clone(), wanted.to_vec());
-        PlanCallback::new(move |frame: DataFrame| {
+        move |frame: DataFrame| {
             // Batches arrive in order: `sink_batches` is called with `maintain_order`.
             let before = rows.fetch_add(frame.height() as u64, Ordering::Relaxed);
             let first_row = before + 1;
@@ -45,13 +50,20 @@ pub(crate) fn read_parquet(
                     true
                 }
             })
-        })
+        }
     };
-    let outcome = decode(|| {
-        frame
-            .sink_batches(callback, true, None)?
-            .collect_with_engine(Engine::Streaming)
-    });
+    let outcome = if opened.is_streamed {
+        let frame = scan(file, columns, limit)?;
+        decode(|| {
+            frame
+                .sink_batches(PlanCallback::new(each), true, None)?
+                .collect_with_engine(Engine::Streaming)
+                .map(|_| ())
+        })
+    } else {
+        let source = File::open(file).map_err(|source| io(file, source))?;
+        decode(|| read_row_groups(&source, &opened.metadata, columns, limit, each))
+    };
     if let Some(error) = lock(&failure).take() {
         return Err(error);
     }
@@ -64,7 +76,7 @@ pub(crate) fn read_parquet(
     match outcome {
         Err(Panicked) => Err(unreadable(DAMAGED.to_owned())),
         Ok(Err(error)) => Err(unreadable(first_line(&error))),
-        Ok(Ok(_)) => Ok(rows),
+        Ok(Ok(())) => Ok(rows),
     }
 }
 
@@ -73,65 +85,184 @@ pub(crate) fn read_parquet(
 /// # Errors
 /// A file that cannot be decoded.
 pub(crate) fn parquet_names(file: &Path) -> Result<Vec<String>, Error> {
-    let (_, schema) = open(file)?;
-    Ok(schema.iter_names().map(ToString::to_string).collect())
+    Ok(open(file)?.columns.into_iter().map(|column| column.name).collect())
 }
 
-/// Whether a column holds dates, or dates with a time.
+/// How the times in a column are written, as its type says; none if it holds text.
 ///
 /// # Errors
 /// A file that cannot be decoded.
-pub(crate) fn holds_stamps(file: &Path, column: &str) -> Result<bool, Error> {
-    let (_, schema) = open(file)?;
-    Ok(schema.get(column).is_some_and(is_stamp))
+pub(crate) fn times_of_type(file: &Path, column: &str) -> Result<Option<Times>, Error> {
+    Ok(match open(file)?.find(column).and_then(|column| column.kind.as_ref()) {
+        Some(found) if found.is_string() => None,
+        Some(found) if found.is_integer() => Some(Times::Numbers),
+        Some(found) if is_stamp(found) => Some(Times::Stamps),
+        _ => Some(Times::Unknown),
+    })
 }
 
 fn is_stamp(found: &DataType) -> bool {
     found.is_date() || found.is_datetime()
 }
 
-fn open(file: &Path) -> Result<(LazyFrame, SchemaRef), Error> {
+/// A file whose metadata is read.
+struct Opened {
+    metadata: FileMetadata,
+    columns: Vec<Found>,
+    /// Whether the streaming engine can read it, which wants to know the types of all columns, read or not.
+    is_streamed: bool,
+}
+
+/// A column of a file.
+struct Found {
+    name: String,
+    /// Its type; none if polars has no such type, or not as it is built here.
+    kind: Option<DataType>,
+    /// The name of its type.
+    told: String,
+}
+
+impl Opened {
+    fn find(&self, name: &str) -> Option<&Found> {
+        self.columns.iter().find(|column| column.name == name)
+    }}
+
+fn open(file: &Path) -> Result<Opened, Error> {
     footer::check(file)?;
-    let options = ScanArgsParquet {
-        glob: false,
-        ..ScanArgsParquet::default()
-    };
-    let mut frame =
-        LazyFrame::scan_parquet(path(file)?, options).map_err(|error| unreadable(file, &error))?;
-    let schema = decode(|| frame.collect_schema())
+    path(file)?;
+    let source = File::open(file).map_err(|source| io(file, source))?;
+    let found = decode(|| {
+        let mut metadata = (**ParquetReader::new(source).get_metadata()?).clone();
+        let mut columns = find_columns(&metadata)?;
+        let is_streamed = columns.iter().all(|column| column.kind.is_some());
+        if !is_streamed {
+            // Arrow's own types of the columns, such as categories and lists of one length, are of no use here. Parquet's are
+            // texts and lists.
+            metadata.key_value_metadata = None;
+            columns = find_columns(&metadata)?;
+        }
+        Ok(Opened {
+            metadata,
+            columns,
+            is_streamed,
+        })
+    });
+    found
         .map_err(|Panicked| Error::Unreadable {
             file: file.to_path_buf(),
             rows: 0,
             reason: DAMAGED.to_owned(),
         })?
-        .map_err(|error| unreadable(file, &error))?;
-    Ok((frame, schema))
+        .map_err(|error| unreadable(file, &error))
 }
 
-fn scan(file: &Path, layout: &Layout, wanted: &[Wanted], limit: Option<usize>) -> Result<LazyFrame, Error> {
-    let (frame, schema) = open(file)?;
-    let mut columns = Vec::with_capacity(wanted.len());
+fn find_columns(metadata: &FileMetadata) -> Result<Vec<Found>, PolarsError> {
+    let schema = infer_schema(metadata)?;
+    let columns = schema.iter_values().map(|field| {
+        let kind = decode(|| DataType::from_arrow_field(field)).ok();
+        Found {
+            name: field.name.to_string(),
+            told: kind
+                .as_ref()
+                .map_or_else(|| shorten(&format!("{:?}", field.dtype)), ToString::to_string),
+            kind,
+        }
+    });
+    Ok(columns.collect())
+}
+
+/// The wanted columns, if their types are.
+fn check<'a>(file: &Path, layout: &Layout, wanted: &'a [Wanted], opened: &Opened) -> Result<&'a [Wanted], Error> {
     for (name, kind) in wanted {
-        let Some(found) = schema.get(name) else {
+        let Some(Found { kind: found, told, .. }) = opened.find(name) else {
             return Err(missing_column(file, name, &layout.names));
         };
+        let is_text = found.as_ref().is_some_and(DataType::is_string);
+        let is_whole = found.as_ref().is_some_and(|found| found.is_integer() && !is_short(found));
         let fits = match kind {
-            Kind::Text => found.is_string() || found.is_integer(),
-            Kind::Integer => found.is_integer(),
-            Kind::Time => found.is_integer() || found.is_string() || is_stamp(found),
-            Kind::Number => found.is_integer() || found.is_float(),
+            Kind::Text => is_text || is_whole,
+            Kind::Any => found.as_ref().is_some_and(|found| !is_short(found)),
+            Kind::Integer => is_whole,
+            Kind::Time(Times::Unknown) => is_text,
+            Kind::Time(Times::Numbers) => is_text || is_whole,
+            Kind::Time(Times::Stamps) => is_text || found.as_ref().is_some_and(is_stamp),
+            Kind::Number => is_whole || found.as_ref().is_some_and(DataType::is_float),
         };
         if !fits {
-            return Err(Cell::new(file, 1, name).refuse(kind.expected(), format!("a column of type {found}")));
+            // One that holds what is wanted in a form that is not read.
+            let is_cast = found.as_ref().is_none_or(is_short);
+            let advice = match kind {
+                _ if !is_cast => "",
+                Kind::Text | Kind::Any => " (cast it to String)",
+                Kind::Integer | Kind::Time(_) => " (cast it to Int64)",
+                Kind::Number => " (cast it to Float64)",
+            };
+            let found = format!("a column of type {told}{advice}");
+            return Err(Cell::new(file, 1, name).refuse(kind.expected(), found));
         }
-        columns.push(col(name.as_str()));
     }
-    let frame = frame.select(columns);
+    Ok(wanted)
+}
+
+fn is_short(found: &DataType) -> bool {
+    matches!(
+        found,
+        DataType::Int8 | DataType::Int16 | DataType::UInt8 | DataType::UInt16
+    )
+}
+
+fn scan(file: &Path, wanted: &[Wanted], limit: Option<usize>) -> Result<LazyFrame, Error> {
+    let options = ScanArgsParquet {
+        glob: false,
+        ..ScanArgsParquet::default()
+    };
+    let frame =
+        LazyFrame::scan_parquet(path(file)?, options).map_err(|error| unreadable(file, &error))?;
+    let columns = wanted.iter().map(|(name, kind)| match kind {
+        Kind::Any => col(name.as_str()).cast(DataType::String),
+        _ => col(name.as_str()),
+    });
+    let frame = frame.select(columns.collect::<Vec<_>>());
     Ok(match limit {
         #[expect(clippy::cast_possible_truncation, reason = "a limit of a few rows")]
         Some(limit) => frame.limit(limit as polars::prelude::IdxSize),
         None => frame,
     })
+}
+
+/// Reads the wanted columns, row group by row group, and no other column. Slower than the streaming engine, and indifferent to the
+/// types of what is not read.
+fn read_row_groups(
+    source: &File,
+    metadata: &FileMetadata,
+    wanted: &[Wanted],
+    limit: Option<usize>,
+    each: impl Fn(DataFrame) -> Result<bool, PolarsError>,
+) -> Result<(), PolarsError> {
+    let names: Vec<String> = wanted.iter().map(|(name, _)| name.clone()).collect();
+    let mut one = FileMetadata {
+        row_groups: Vec::new(),
+        ..metadata.clone()
+    };
+    for group in &metadata.row_groups {
+        one.num_rows = group.num_rows();
+        one.row_groups = vec![group.clone()];
+        let mut reader = ParquetReader::new(source.try_clone()?)
+            .with_columns(Some(names.clone()))
+            .with_slice(Some((0, limit.map_or(one.num_rows, |limit| limit.min(one.num_rows)))));
+        reader.set_metadata(Arc::new(one.clone()));
+        let mut frame = reader.finish()?.select(&names)?;
+        for (name, kind) in wanted {
+            if *kind == Kind::Any {
+                let text = frame.column(name)?.cast(&DataType::String)?;
+                frame.with_column(text)?;
+            }
+        }
+        if each(frame)? {
+            break;
+        }
+    }
+    Ok(())
 }
 
 fn path(file: &Path) -> Result<PlRefPath, Error> {
@@ -178,22 +309,26 @@ fn convert_column(
         match value.get_str() {
             Some(text) => malformed(layout, *kind, cell, text),
             None if value.is_null() => cell.refuse(kind.expected(), "nothing"),
+            None if is_stamp(series.dtype()) => cell.refuse(WHOLE_SECONDS, value.to_string()),
             None => cell.refuse(kind.expected(), value.to_string()),
         }
     };
     // A cast that is not strict turns a number that does not fit into null.
     let cast = |to| series.cast(&to).map_err(fault);
     match kind {
-        Kind::Text => {
+        Kind::Text | Kind::Any => {
             let texts = cast(DataType::String)?;
             let texts = texts.str().map_err(fault)?.iter();
             Ok(Column::Text(texts.map(Option::unwrap_or_default).collect()))
         }
-        Kind::Time if series.dtype().is_string() => (series.str().map_err(fault)?.iter().enumerate())
-            .map(|(index, text)| text.and_then(seconds).ok_or_else(|| wrong(index)))
+        Kind::Time(times) if series.dtype().is_string() => (series.str().map_err(fault)?.iter().enumerate())
+            .map(|(index, text)| {
+                text.and_then(|text| times.parse(text))
+                    .ok_or_else(|| wrong(index))
+            })
             .collect::<Result<_, _>>()
             .map(Column::Integer),
-        Kind::Time if is_stamp(series.dtype()) => {
+        Kind::Time(_) if is_stamp(series.dtype()) => {
             // Days, or parts of a second; a time between two seconds is refused, as it is in text.
             let (seconds, parts) = match series.dtype() {
                 DataType::Datetime(TimeUnit::Milliseconds, _) => (1, 1_000),
@@ -212,7 +347,7 @@ fn convert_column(
                 .collect::<Result<_, _>>()
                 .map(Column::Integer)
         }
-        Kind::Integer | Kind::Time => (cast(DataType::Int64)?.i64().map_err(fault)?.iter().enumerate())
+        Kind::Integer | Kind::Time(_) => (cast(DataType::Int64)?.i64().map_err(fault)?.iter().enumerate())
             .map(|(index, value)| value.ok_or_else(|| wrong(index)))
             .collect::<Result<_, _>>()
             .map(Column::Integer),
@@ -220,6 +355,13 @@ fn convert_column(
             .map(|(index, value)| value.filter(|v| v.is_finite()).ok_or_else(|| wrong(index)))
             .collect::<Result<_, _>>()
             .map(Column::Number),
+    }
+}
+
+fn io(file: &Path, source: std::io::Error) -> Error {
+    Error::Io {
+        file: file.to_path_buf(),
+        source,
     }
 }
 

@@ -13,7 +13,7 @@ use crate::load::trace::Readings;
 /// Files that are read at the same time.
 const FILES_AT_ONCE: usize = 2;
 /// Capacity of the queue of batches of one file.
-const BATCHES_WAITING: usize = 16;
+const BATCHES_WAITING: usize = 64;
 
 /// Turns a block of a file into readings.
 pub(crate) type Convert = dyn Fn(&Arc<Path>, Block) -> Result<Readings, Error> + Send + Sync;

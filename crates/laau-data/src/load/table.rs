@@ -2,18 +2,17 @@
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Cell, Error, invalid};
-use crate::load::block::{Format, Kind, Layout, Wanted, column_names, missing_column, read_blocks};
+use crate::load::block::{Format, Kind, Layout, Wanted, column_names, lock, missing_column, read_blocks};
 use crate::load::cells::Csv;
-use crate::load::parquet::holds_stamps;
+use crate::load::parquet::times_of_type;
 use crate::load::stream::{Convert, sort_by_first_time, stream};
 use crate::load::text::Texts;
-use crate::load::time::{TimeUnit, stamp};
+use crate::load::time::{TimeUnit, Times, stamp};
 use crate::load::trace::{Irregular, Order, Readings, Step, Trace, ValueColumn, expand};
 
 /// Files of a table and the roles of its columns.
@@ -73,8 +72,8 @@ pub struct Table {
     files: Vec<(PathBuf, Layout)>,
     wanted: Vec<Wanted>,
     options: TableOptions,
-    /// Whether times are stamps and not numbers.
-    stamps: bool,
+    /// How the times are written, in all rows of all files.
+    times: Times,
 }
 
 impl Table {
@@ -86,7 +85,7 @@ impl Table {
         if options.values.is_empty() {
             return Err(invalid("values", "expected at least one value column"));
         }
-        let mut wanted = vec![(options.time.clone(), Kind::Time)];
+        let mut wanted = vec![(options.time.clone(), Kind::Time(Times::Unknown))];
         wanted.extend(options.values.iter().map(|name| (name.clone(), Kind::Number)));
         if !options.series.is_empty() {
             wanted.push((options.series.clone(), Kind::Text));
@@ -107,30 +106,36 @@ impl Table {
             }
             files.push((file, layout));
         }
-        let files = sort_by_first_time(files, &wanted, 0)?;
+        // Of the file that comes first by its name: times of two kinds have no order.
+        let times = first_times(&files[0], &wanted)?;
+        wanted[0].1 = Kind::Time(times);
         Ok(Self {
-            stamps: has_stamps(&files[0], &options.time)?,
-            files,
+            files: sort_by_first_time(files, &wanted, 0)?,
             wanted,
             options,
+            times,
         })
     }
 }
 
-/// Whether the first time of a file is a stamp and not a number.
-fn has_stamps((file, layout): &(PathBuf, Layout), time: &str) -> Result<bool, Error> {
-    if layout.format == Format::Parquet && holds_stamps(file, time)? {
-        return Ok(true);
+/// How the first time of a file is written, which is in the first of the wanted columns.
+fn first_times((file, layout): &(PathBuf, Layout), wanted: &[Wanted]) -> Result<Times, Error> {
+    if layout.format == Format::Parquet
+        && let Some(times) = times_of_type(file, &wanted[0].0)?
+    {
+        return Ok(times);
     }
-    let wanted = [(time.to_owned(), Kind::Text)];
-    let found = Arc::new(AtomicBool::new(false));
-    let first = Arc::clone(&found);
+    let mut wanted = wanted.to_vec();
+    wanted[0].1 = Kind::Text;
+    let times = Arc::new(Mutex::new(Times::Unknown));
+    let found = Arc::clone(&times);
     read_blocks(file, layout, &wanted, Some(1), move |block| {
-        let is_number = block.rows == 0 || block.text(0).get(0).trim().parse::<i64>().is_ok();
-        first.store(!is_number, Ordering::Relaxed);
+        if block.rows > 0 {
+            *lock(&found) = Times::of(block.text(0).get(0));
+        }
         Ok(ControlFlow::Break(()))
     })?;
-    Ok(found.load(Ordering::Relaxed))
+    Ok(*lock(&times))
 }
 
 /// A semicolon or a tab, if a first row that was read with commas has more of them.
@@ -214,10 +219,9 @@ impl Trace for Table {
         } else {
             format!("`{series}`")
         };
-        let times = if self.stamps {
-            "stamps, as seconds since 1970"
-        } else {
-            "whole numbers"
+        let times = match self.times {
+            Times::Stamps => "stamps, as seconds since 1970",
+            Times::Numbers | Times::Unknown => "whole numbers",
         };
         vec![
             ("files", self.files.len().to_string()),
@@ -230,7 +234,7 @@ impl Trace for Table {
     }
 
     fn show_time(&self, time: i64) -> String {
-        if self.stamps {
+        if self.times == Times::Stamps {
             stamp(time)
         } else {
             time.to_string()
@@ -238,7 +242,7 @@ impl Trace for Table {
     }
 
     fn time_unit(&self, first: i64, last: i64) -> Option<TimeUnit> {
-        if self.stamps {
+        if self.times == Times::Stamps {
             Some(TimeUnit::Second)
         } else {
             TimeUnit::since_1970(first, last)

@@ -1,5 +1,7 @@
 //! Time stamps, and what a number that is a time counts.
 
+use crate::load::number::integer;
+
 /// What the times of a trace count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeUnit {
@@ -60,40 +62,99 @@ impl TimeUnit {
     }
 }
 
-/// The seconds of a time stamp: a whole number as it is, or ISO 8601 (`2024-03-01`, `2024-03-01T06:30`,
-/// `2024-03-01 06:30:15+01:00`) as seconds since 1970; without a zone it is UTC. Parts of a second are refused.
-pub(crate) fn seconds(text: &str) -> Option<i64> {
-    let text = text.trim();
-    if let Ok(number) = text.parse() {
-        return Some(number);
+/// How the times of a column are written. All of a table are written in one way, since numbers and stamps beside each other
+/// would be put in an order that neither of them means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Times {
+    /// Neither way, in the first row: no cell is a time.
+    Unknown,
+    /// Whole numbers.
+    Numbers,
+    /// ISO 8601, or the dates and times of Parquet.
+    Stamps,
+}
+
+impl Times {
+    /// How a time is written.
+    pub(crate) fn of(text: &str) -> Self {
+        if number(text).is_some() {
+            Self::Numbers
+        } else if stamp_parts(text).is_some() {
+            Self::Stamps
+        } else {
+            Self::Unknown
+        }
     }
-    let (date, rest) = text.split_at_checked(10)?;
-    let mut parts = date.split('-').map(number);
-    let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
-    let is_date = parts.next().is_none() && date.as_bytes()[4] == b'-' && date.as_bytes()[7] == b'-';
-    if !is_date || !(1..=12).contains(&month) || !(1..=days_in(year, month)).contains(&day) {
+
+    /// A time that is written in this way.
+    pub(crate) fn parse(self, text: &str) -> Option<i64> {
+        let (time, is_whole) = match self {
+            Self::Unknown => None,
+            Self::Numbers => match integer(text) {
+                Some(time) => return Some(time),
+                None => number(text),
+            },
+            Self::Stamps => stamp_parts(text),
+        }?;
+        is_whole.then_some(time)
+    }
+
+    /// Whether a text would be a time if it were rounded.
+    pub(crate) fn is_between(self, text: &str) -> bool {
+        let parts = match self {
+            Self::Unknown => None,
+            Self::Numbers => number(text),
+            Self::Stamps => stamp_parts(text),
+        };
+        parts.is_some_and(|(_, is_whole)| !is_whole)
+    }
+}
+
+/// The whole part of a number, and whether that is all of it: some programs write whole numbers as `300.0`.
+fn number(text: &str) -> Option<(i64, bool)> {
+    let text = text.trim();
+    match text.split_once('.') {
+        Some((whole, part)) => Some((whole.parse().ok()?, is_zero(part)?)),
+        None => Some((text.parse().ok()?, true)),
+    }
+}
+
+/// Whether the digits of a part of a second are zeros.
+fn is_zero(part: &str) -> Option<bool> {
+    let is_part = (1..=9).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit());
+    is_part.then(|| part.bytes().all(|digit| digit == b'0'))
+}
+
+/// The whole seconds since 1970 of a stamp in ISO 8601 (`2024-03-01`, `2024-03-01T06:30`, `2024-03-01 06:30:15+01:00`), which is in
+/// UTC without a zone, and whether that is all of it.
+fn stamp_parts(text: &str) -> Option<(i64, bool)> {
+    let (date, rest) = text.trim().split_at_checked(10)?;
+    let mut parts = date.splitn(3, '-');
+    let year = digits(parts.next()?, 4)?;
+    let (month, day) = (digits(parts.next()?, 2)?, digits(parts.next()?, 2)?);
+    if !(1..=12).contains(&month) || !(1..=days_in(year, month)).contains(&day) {
         return None;
     }
     let midnight = days_since_1970(year, month, day) * 86_400;
     let Some(rest) = rest.strip_prefix(['T', 't', ' ']) else {
-        return rest.is_empty().then_some(midnight);
+        return rest.is_empty().then_some((midnight, true));
     };
     let zone_at = rest.find(['Z', 'z', '+', '-']).unwrap_or(rest.len());
     let (clock, zone) = rest.split_at(zone_at);
-    let clock = match clock.split_once('.') {
-        Some((whole, parts)) if parts.bytes().all(|digit| digit == b'0') => whole,
-        Some(_) => return None,
-        None => clock,
+    let (clock, is_whole) = match clock.split_once('.') {
+        Some((whole, part)) => (whole, is_zero(part)?),
+        None => (clock, true),
     };
-    let mut parts = clock.split(':').map(number);
+    let mut parts = clock.splitn(3, ':').map(|part| digits(part, 2));
     let (hour, minute) = (parts.next()??, parts.next()??);
     let second = match parts.next() {
         Some(second) => second?,
         None => 0,
     };
-    let is_clock = parts.next().is_none() && hour < 24 && minute < 60 && second < 60;
+    let is_clock = hour < 24 && minute < 60 && second < 60;
     is_clock.then_some(())?;
-    Some(midnight + hour * 3600 + minute * 60 + second - offset(zone)?)
+    let seconds = midnight + hour * 3600 + minute * 60 + second - offset(zone)?;
+    Some((seconds, is_whole))
 }
 
 /// The time stamp of seconds since 1970, in UTC.
@@ -119,18 +180,18 @@ fn offset(zone: &str) -> Option<i64> {
         Some(b'+') => 1,
         Some(_) => -1,
     };
-    let digits = zone[1..].replace(':', "");
-    let (hours, minutes) = match digits.len() {
-        2 => (number(&digits)?, 0),
-        4 => (number(&digits[..2])?, number(&digits[2..])?),
-        _ => return None,
+    let (hours, minutes) = zone[1..].split_at_checked(2)?;
+    let hours = digits(hours, 2)?;
+    let minutes = match minutes.strip_prefix(':').unwrap_or(minutes) {
+        "" if minutes.is_empty() => 0,
+        minutes => digits(minutes, 2)?,
     };
     (hours < 24 && minutes < 60).then_some(sign * (hours * 3600 + minutes * 60))
 }
 
-/// A number of digits alone: no sign, no spaces.
-fn number(text: &str) -> Option<i64> {
-    let is_number = !text.is_empty() && text.len() <= 4 && text.bytes().all(|byte| byte.is_ascii_digit());
+/// A number of so many digits: no sign, no spaces.
+fn digits(text: &str, count: usize) -> Option<i64> {
+    let is_number = text.len() == count && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| text.parse().ok())?
 }
 
@@ -159,28 +220,70 @@ mod tests {
     #[test]
     fn stamps_are_seconds_since_1970() {
         for (text, expected) in [
-            ("300", Some(300)),
-            (" -5 ", Some(-5)),
             ("1970-01-01", Some(0)),
             ("2000-02-29", Some(951_782_400)),
             ("2024-03-01T06:30", Some(1_709_274_600)),
-            ("2024-03-01 06:30:15Z", Some(1_709_274_615)),
+            (" 2024-03-01 06:30:15Z ", Some(1_709_274_615)),
             ("2024-03-01T06:30:15.000+01:00", Some(1_709_271_015)),
+            ("2024-03-01T06:30:15.0Z", Some(1_709_274_615)),
+            ("2024-03-01T06:30:15.000000000", Some(1_709_274_615)),
             ("2024-03-01T06:30-0530", Some(1_709_294_400)),
+            ("2024-03-01T06:30+01", Some(1_709_271_000)),
             ("1969-12-31T23:59:59Z", Some(-1)),
             ("2023-02-29", None),
             ("2024-13-01", None),
             ("2024-3-1", None),
+            ("2024-3-011", None),
             ("2024-03-01T24:00", None),
+            ("2024-03-01T6:5:7", None),
+            ("2024-03-01T0006:0006:0007", None),
+            ("2024-03-01T06:30:15:00", None),
+            ("2024-03-01T06:30:15.", None),
+            ("2024-03-01T06:30:15.0000000000", None),
             ("2024-03-01T06:30:15.5", None),
             ("2024-03-01T06:30+1", None),
+            ("2024-03-01T06:30+0:100", None),
+            ("2024-03-01T06:30+01:", None),
+            ("2024-03-01T06:30+é1", None),
             ("2024-03-01X", None),
+            ("300", None),
             ("noon", None),
             ("", None),
             ("2024-03-0é", None),
         ] {
-            assert_eq!(seconds(text), expected, "{text}");
+            assert_eq!(Times::Stamps.parse(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn a_number_may_be_written_with_a_point_if_nothing_but_zeros_is_behind_it() {
+        for (text, expected) in [
+            ("300", Some(300)),
+            (" -5 ", Some(-5)),
+            ("+5.00", Some(5)),
+            ("1742860800.0", Some(1_742_860_800)),
+            ("1.0000000000", None),
+            ("300.5", None),
+            ("300.", None),
+            (".0", None),
+            ("1e3", None),
+            ("9223372036854775808", None),
+            ("2024-03-01", None),
+            ("", None),
+        ] {
+            assert_eq!(Times::Numbers.parse(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_lies_between_two_seconds_is_known_as_such() {
+        assert!(Times::Stamps.is_between("2025-03-25T00:00:00.250Z"));
+        assert!(Times::Numbers.is_between("1742860800.5"));
+        assert!(!Times::Stamps.is_between("2025-03-25T00:00:00.x"));
+        assert!(!Times::Numbers.is_between("2025-03-25T00:00:00.250Z"));
+        assert_eq!(Times::of("2025-03-25T00:00:00.250Z"), Times::Stamps);
+        assert_eq!(Times::of("0.5"), Times::Numbers);
+        assert_eq!(Times::of("noon"), Times::Unknown);
     }
 
     #[test]

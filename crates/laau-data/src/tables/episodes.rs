@@ -14,6 +14,7 @@
 //! | metadata | holds |
 //! |---|---|
 //! | `laau.scaling` | how readings became contexts, as JSON, for episodes that were made of readings |
+//! | `laau.problem` | the name of the problem that synthetic episodes were made for |
 //! | `laau.digest` | SHA-256 of the file, which is checked before anything is decoded |
 
 use std::path::{Path, PathBuf};
@@ -63,7 +64,7 @@ pub fn read_episodes(path: &Path) -> Result<Episodes, Error> {
     let episodes =
         fold_blocks(path, &layout, &wanted, reader, |reader, block| reader.add(&block))?.finish()?;
     match layout.format {
-        Format::Parquet => with_scaling(path, episodes),
+        Format::Parquet => with_metadata(path, episodes),
         Format::Csv(_) => Ok(episodes),
     }
 }
@@ -98,15 +99,22 @@ pub fn write_episodes(path: &Path, episodes: &Episodes) -> Result<(), Error> {
         let text = serde_json::to_string(scaling).map_err(|error| invalid("scaling", error.to_string()))?;
         metadata.push((SCALING.to_owned(), text));
     }
+    metadata.extend(
+        episodes
+            .problem()
+            .map(|name| (PROBLEM.to_owned(), name.to_owned())),
+    );
     metadata.push((seal::NAME.to_owned(), seal::PLACEHOLDER.to_owned()));
     write_frame(path, format, &mut frame, metadata)
 }
 
 /// The name of the scaling in the metadata.
 const SCALING: &str = "laau.scaling";
+/// The name of the problem in the metadata.
+const PROBLEM: &str = "laau.problem";
 
-/// The episodes of a Parquet file with what it says of their contexts.
-fn with_scaling(path: &Path, episodes: Episodes) -> Result<Episodes, Error> {
+/// The episodes of a Parquet file with what it says of them.
+fn with_metadata(path: &Path, episodes: Episodes) -> Result<Episodes, Error> {
     let broken = |reason: String| Error::Unreadable {
         file: path.to_path_buf(),
         rows: 0,
@@ -121,15 +129,17 @@ fn with_scaling(path: &Path, episodes: Episodes) -> Result<Episodes, Error> {
     })
     .map_err(|Panicked| broken(DAMAGED.to_owned()))?
     .map_err(|error| broken(error.to_string()))?;
-    let mut entries = metadata.into_iter().flatten();
-    let Some(text) = entries
-        .find(|entry| entry.key == SCALING)
-        .and_then(|entry| entry.value)
-    else {
+    let entries = metadata.unwrap_or_default();
+    let find = |key: &str| entries.iter().find(|entry| entry.key == key)?.value.as_deref();
+    let episodes = match find(PROBLEM) {
+        Some(problem) => episodes.made_for(problem),
+        None => episodes,
+    };
+    let Some(text) = find(SCALING) else {
         return Ok(episodes);
     };
     let scaling: Scaling =
-        serde_json::from_str(&text).map_err(|error| broken(format!("{SCALING}: {error}")))?;
+        serde_json::from_str(text).map_err(|error| broken(format!("{SCALING}: {error}")))?;
     Ok(episodes.with_scaling(scaling)?)
 }
 

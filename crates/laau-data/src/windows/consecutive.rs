@@ -8,7 +8,7 @@ use super::normaliser::Normaliser;
 use super::options::EpisodeOptions;
 use super::periods::Periods;
 use super::select::{Assignment, CANDIDATES, Pool, assign};
-use crate::error::Error;
+use crate::error::{Error, invalid};
 use crate::load::checked::{CheckedTrace, Reading, TraceCounts};
 use crate::load::series::mix;
 use crate::load::trace::{Order, Trace};
@@ -16,6 +16,9 @@ use crate::load::trace::{Order, Trace};
 /// Candidates kept on the first pass, as a multiple of the episodes of the split. A larger value makes a second pass rarer
 /// and changes nothing else.
 const OVERSAMPLING: usize = 4;
+
+/// Readings that an unfinished window has room for at first.
+const FEWEST: usize = 4;
 
 /// The contexts of the three sets, and counts.
 #[derive(Debug)]
@@ -46,12 +49,12 @@ pub(crate) struct Made {
 pub(crate) fn consecutive(trace: &dyn Trace, options: &EpisodeOptions) -> Result<Made, Error> {
     let width = trace.values().len();
     let sizes = options.split.sizes();
-    let size = options.horizon * width;
+    let size = options.window(width)?;
     let mut pool = Pool::new(options.split.total().saturating_mul(OVERSAMPLING), size);
     let mut checked = CheckedTrace::new(trace, options.normalisation, options.out_of_range)?;
     let mut scale = Normaliser::new(&checked.columns, options.normalisation, options.floor);
     let periods = Periods::find(trace, options)?;
-    let mut cutter = Cutter::new(options, width, periods);
+    let mut cutter = Cutter::new(options, width, size, periods);
     read_windows(&mut checked, &mut cutter, options.seed, |reading, window| {
         // What comes after the training must not be known to it.
         if periods.of(reading.time) == Some(0) {
@@ -122,12 +125,10 @@ fn second_pass(
     scale: &mut Normaliser,
 ) -> Result<Taken, Error> {
     let width = trace.values().len();
-    let mut pools = options
-        .split
-        .sizes()
-        .map(|size| Pool::new(size, options.horizon * width));
+    let size = options.window(width)?;
+    let mut pools = options.split.sizes().map(|capacity| Pool::new(capacity, size));
     let mut checked = CheckedTrace::new(trace, options.normalisation, options.out_of_range)?;
-    let mut cutter = Cutter::new(options, width, periods);
+    let mut cutter = Cutter::new(options, width, size, periods);
     read_windows(&mut checked, &mut cutter, options.seed, |reading, window| {
         if let Some((priority, start, window)) = window
             && let Some(set) = sets.set(reading.series, start)
@@ -158,7 +159,7 @@ fn read_windows(
     mut each: impl FnMut(&Reading<'_>, Option<(u64, i64, &[f64])>),
 ) -> Result<(), Error> {
     checked.read(Order::Series, |reading| {
-        let window = cutter.push(&reading);
+        let window = cutter.push(&reading)?;
         each(
             &reading,
             window.map(|(start, values)| {
@@ -176,6 +177,8 @@ struct Cutter {
     horizon: usize,
     stride: usize,
     width: usize,
+    /// Values of a window.
+    size: usize,
     partial: Vec<Partial>,
     window: Vec<f64>,
     periods: Periods,
@@ -200,11 +203,12 @@ struct Partial {
 }
 
 impl Cutter {
-    fn new(options: &EpisodeOptions, width: usize, periods: Periods) -> Self {
+    fn new(options: &EpisodeOptions, width: usize, size: usize, periods: Periods) -> Self {
         Self {
             horizon: options.horizon,
             stride: options.stride(),
             width,
+            size,
             partial: Vec::new(),
             window: Vec::new(),
             periods,
@@ -214,7 +218,10 @@ impl Cutter {
     }
 
     /// Takes a reading and returns the window that it completes: its start and its values.
-    fn push(&mut self, reading: &Reading<'_>) -> Option<(i64, &[f64])> {
+    ///
+    /// # Errors
+    /// A window that is longer than there is memory.
+    fn push(&mut self, reading: &Reading<'_>) -> Result<Option<(i64, &[f64])>, Error> {
         if reading.series == self.partial.len() {
             self.partial.push(Partial::default());
             self.counts.push([0; 3]);
@@ -226,18 +233,22 @@ impl Cutter {
             (partial.skip, partial.shared) = (0, 0);
             partial.period = period;
         }
-        let period = period?;
+        let Some(period) = period else {
+            return Ok(None);
+        };
         if partial.skip > 0 {
             partial.skip -= 1;
-            return None;
+            return Ok(None);
         }
         if partial.values.is_empty() {
-            partial.values.reserve_exact(self.horizon * self.width);
             partial.start = reading.time;
         }
+        if partial.values.capacity() - partial.values.len() < self.width {
+            partial.grow(self.width, self.size)?;
+        }
         partial.values.extend_from_slice(reading.values);
-        if partial.values.len() < self.horizon * self.width {
-            return None;
+        if partial.values.len() < self.size {
+            return Ok(None);
         }
         self.window.clone_from(&partial.values);
         let start = partial.start;
@@ -245,11 +256,35 @@ impl Cutter {
         self.covered += (self.horizon - partial.shared) as u64;
         let moved = self.stride.min(self.horizon);
         partial.values.drain(..moved * self.width);
-        // the readings of a window are one step apart
-        let steps = i64::try_from(self.horizon - 1).unwrap_or(i64::MAX).max(1);
-        partial.start += (reading.time - start) / steps * i64::try_from(moved).unwrap_or(i64::MAX);
+        if moved < self.horizon {
+            // The readings of a window are one step apart, and its first and last can be further apart than an `i64` can say.
+            let step = reading.time.abs_diff(start) / (self.horizon - 1) as u64;
+            partial.start = start.saturating_add_unsigned(step * moved as u64);
+        }
         partial.shared = self.horizon - moved;
         partial.skip = self.stride - moved;
-        Some((start, &self.window))
+        Ok(Some((start, &self.window)))
+    }
+}
+
+impl Partial {
+    /// Makes room for more readings, twice as many as there are and no more than a window has: of a series that is short, only
+    /// what it has is in memory.
+    #[cold]
+    fn grow(&mut self, width: usize, window: usize) -> Result<(), Error> {
+        let wanted = self
+            .values
+            .len()
+            .max(FEWEST * width)
+            .min(window - self.values.len());
+        self.values.try_reserve_exact(wanted).map_err(|_| {
+            let held = self.values.len() / width;
+            invalid(
+                "horizon",
+                format!(
+                    "expected a window that fits into memory, found no room for more than {held} readings"
+                ),
+            )
+        })
     }
 }

@@ -16,6 +16,7 @@ use crate::load::trace::{Order, Trace};
 ///
 /// Two passes: the first counts readings and deals the series to the sets, the second lines up.
 pub(crate) fn interleaved(trace: &dyn Trace, options: &EpisodeOptions) -> Result<Made, Error> {
+    let size = options.window(trace.values().len())?;
     let periods = Periods::find(trace, options)?;
     let mut first = CheckedTrace::new(trace, options.normalisation, options.out_of_range)?;
     let mut scale = Normaliser::new(&first.columns, options.normalisation, options.floor);
@@ -40,7 +41,7 @@ pub(crate) fn interleaved(trace: &dyn Trace, options: &EpisodeOptions) -> Result
 
     // series are known by number; the second pass may meet them in another order
     let mut number_of = std::collections::HashMap::new();
-    let mut lines: Vec<Line> = (0..3).map(|set| Line::new(set, options, trace)).collect();
+    let mut lines: Vec<Line> = (0..3).map(|set| Line::new(set, options, trace, size)).collect();
     let mut second = CheckedTrace::new(trace, options.normalisation, options.out_of_range)?;
     let mut first_index = first.index;
     let mut now = i64::MIN;
@@ -179,17 +180,15 @@ struct Line {
 }
 
 impl Line {
-    fn new(set: usize, options: &EpisodeOptions, trace: &dyn Trace) -> Self {
-        let width = trace.values().len();
-        let size = options.horizon * width;
+    fn new(set: usize, options: &EpisodeOptions, trace: &dyn Trace, size: usize) -> Self {
         Self {
             set: set as u64,
             seed: options.seed,
-            width,
+            width: trace.values().len(),
             size,
             waiting: Vec::new(),
             values: Vec::new(),
-            episode: Vec::with_capacity(size),
+            episode: Vec::new(),
             last: None,
             cut: 0,
             pool: Pool::new(options.split.sizes()[set], size),

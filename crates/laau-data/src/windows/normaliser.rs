@@ -79,9 +79,11 @@ impl Normaliser {
     pub(crate) fn scaling(&self, index: &SeriesIndex, out_of_range: OutOfRange) -> Scaling {
         let (least, greatest) = self.normalisation.range();
         let clamps = out_of_range == OutOfRange::Clamp;
+        let bound = |column: &ValueColumn, end: f64| Some(end).filter(|v| !column.fixed && v.is_finite());
         let column = |column: &ValueColumn| ScaledColumn {
-            least: Some(least).filter(|v| clamps && !column.fixed && v.is_finite()),
-            greatest: Some(greatest).filter(|v| clamps && !column.fixed && v.is_finite()),
+            accepted: [least, greatest].map(|end| bound(column, end).filter(|_| !clamps)),
+            least: bound(column, least).filter(|_| clamps),
+            greatest: bound(column, greatest).filter(|_| clamps),
             floor: (!column.fixed).then_some(self.floor),
             ..ScaledColumn::new(&column.name)
         };

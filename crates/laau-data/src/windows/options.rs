@@ -72,6 +72,24 @@ impl EpisodeOptions {
         self.stride.unwrap_or(self.horizon)
     }
 
+    /// The number of values in a window of readings with so many values each.
+    ///
+    /// # Errors
+    /// More values than any memory can hold.
+    pub(crate) fn window(&self, width: usize) -> Result<usize, Error> {
+        const MOST: usize = isize::MAX.unsigned_abs() / size_of::<f64>();
+        let values = self.horizon.checked_mul(width);
+        values.filter(|values| *values <= MOST).ok_or_else(|| {
+            invalid(
+                "horizon",
+                format!(
+                    "expected a window of at most {MOST} values, found {} steps with {width} each",
+                    self.horizon
+                ),
+            )
+        })
+    }
+
     /// Checks every option.
     ///
     /// # Errors
@@ -221,10 +239,10 @@ impl Split {
         [self.train, self.validation, self.test]
     }
 
-    /// All episodes together.
+    /// All episodes together; the greatest number there is, where they are more.
     #[must_use]
     pub fn total(&self) -> usize {
-        self.sizes().iter().sum()
+        self.sizes().into_iter().fold(0, usize::saturating_add)
     }
 }
 
@@ -277,6 +295,16 @@ mod tests {
             },
             "invalid split: expected at least one episode",
         );
+    }
+
+    #[test]
+    fn more_episodes_than_can_be_counted_are_the_most_that_can() {
+        let split = Split {
+            train: usize::MAX / 2,
+            validation: usize::MAX / 2,
+            test: usize::MAX / 2,
+        };
+        assert_eq!(split.total(), usize::MAX);
     }
 
     #[test]

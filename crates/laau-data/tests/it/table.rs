@@ -163,6 +163,58 @@ fn spaces_and_signs_around_numbers_are_accepted() {
 }
 
 #[test]
+fn a_row_with_more_cells_than_the_header_is_refused_even_if_the_last_is_empty() {
+    let check = |text: &str, expected: &str| {
+        let folder = Folder::new();
+        let table = Table::open(TableOptions {
+            paths: vec![folder.write("t.csv", text)],
+            series: "host".to_owned(),
+            values: vec!["cpu".to_owned()],
+            ..TableOptions::default()
+        });
+        let error = table.and_then(|table| import(&table, &options())).unwrap_err();
+        assert_eq!(folder.strip(&error), expected);
+    };
+    // A decimal comma, where the last column is empty.
+    let comma =
+        "expected 4 columns, found more, the next is empty (numbers have a decimal point, not a comma)";
+    check(
+        "host,time,cpu,note\nh0,0,9,7,\n",
+        &format!("t.csv, row 2: {comma}"),
+    );
+    check(
+        "host,time,cpu,note\nh0,0,9,\nh0,5,9,7,\n",
+        &format!("t.csv, row 3: {comma}"),
+    );
+    check(
+        "host,time,note,cpu\nh0,0,x,1\nh0,5,x,9,\n",
+        &format!("t.csv, row 3: {comma}"),
+    );
+    // Behind the separator that ends the header is nothing.
+    check(
+        "host,time,cpu,\nh0,0,9,7\n",
+        "t.csv, row 2: expected 3 columns, found more, the next is `7` (numbers have a decimal point, not a comma)",
+    );
+    check(
+        "host,time,cpu,\nh0,0,9,,\n",
+        "t.csv, row 2: expected 3 columns, found more, the next is empty (numbers have a decimal point, not a comma)",
+    );
+}
+
+#[test]
+fn a_separator_may_end_every_row() {
+    let folder = Folder::new();
+    for (header, end) in [("", ","), (",", ","), (",", "")] {
+        let rows = ["a,0,1", "b,0,2", "a,5,3", "b,5,4"].map(|row| format!("{row}{end}\n"));
+        let found = contexts(TableOptions {
+            paths: vec![folder.write("t.csv", format!("series,time,value{header}\n{}", rows.concat()))],
+            ..TableOptions::default()
+        });
+        assert_eq!(found, [[1.0, 3.0], [2.0, 4.0]]);
+    }
+}
+
+#[test]
 fn dates_and_times_of_parquet_are_stamps() {
     use polars::prelude::{DataType, IntoLazy as _, ParquetWriter, TimeUnit, col, df};
     let folder = Folder::new();
@@ -216,7 +268,7 @@ fn dates_and_times_of_parquet_are_stamps() {
     let told = folder.strip(&error);
     assert!(
         told.starts_with(
-            "t.parquet, row 1, column `time`: expected a whole number or an ISO 8601 time in whole seconds, found "
+            "t.parquet, row 1, column `time`: expected a time in whole seconds (round the times first), found "
         ),
         "{told}"
     );

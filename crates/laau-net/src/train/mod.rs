@@ -94,6 +94,19 @@ struct Stepper {
 /// Why a step was not taken: the weights are as before.
 struct NoStep(String);
 
+/// The largest weight that a step may lead to.
+const LARGEST_WEIGHT: f64 = 1e6;
+
+/// Refuses weights at which a network of normalised features can only saturate: it would never learn again.
+fn expect_alive(model: &Model) -> Result<(), NoStep> {
+    let weights = model.parameters.iter().map(|weight| weight.abs());
+    let largest = weights.fold(0.0, f64::max);
+    if largest <= LARGEST_WEIGHT {
+        return Ok(());
+    }
+    Err(NoStep(format!("the step leads to a weight of {largest:e}")))
+}
+
 impl Stepper {
     fn new(engine: Box<dyn Engine>, model: &Model, clip: Option<f64>) -> Self {
         let bounded = match model.spec.network {

@@ -17,7 +17,7 @@ use super::checkpoint::{Best, Checkpoint, DataMark};
 use super::observer::{BatchProgress, EpochRecord, TrainObserver};
 use super::reset_dead_bias::{Dead, reset_dead_bias};
 use super::settings::Training;
-use super::{NoStep, Stepper};
+use super::{NoStep, Stepper, expect_alive};
 use crate::engine::{Engine, Precision};
 use crate::error::Error;
 use crate::file::Summary;
@@ -413,6 +413,12 @@ impl Run<'_> {
                 return Ok(false);
             }
         }
+        expect_alive(&state.model).map_err(|NoStep(reason)| Error::Diverged {
+            epoch,
+            batch: batches - 1,
+            reason,
+            hint: HINT,
+        })?;
         // Steps may lead to prices that decide nothing, too: then the weights stay as they are, and one look at them is enough.
         if flat < batches {
             self.is_settled = false;

@@ -7,7 +7,7 @@ use laau_core::{Differentiate, Episodes, GradientCounts, Rollout, Unrolled, roll
 use serde::{Deserialize, Serialize};
 
 use super::settings::is_positive;
-use super::{CsvLog, EngineKind, NoStep, Stepper};
+use super::{CsvLog, EngineKind, NoStep, Stepper, expect_alive};
 use crate::error::Error;
 use crate::file::Summary;
 use crate::model::Model;
@@ -44,9 +44,6 @@ impl Default for OnlineTraining {
         }
     }
 }
-
-/// The largest weight that a step may lead to.
-const LARGEST_WEIGHT: f64 = 1e6;
 
 impl OnlineTraining {
     /// Checks the settings, and that model and layer fit each other.
@@ -253,16 +250,6 @@ impl OnlineLearner {
         Ok(run)
     }
 
-    /// Refuses weights at which a network of normalised features can only saturate: it would never learn again.
-    fn expect_alive(&self) -> Result<(), NoStep> {
-        let weights = self.model.parameters.iter().map(|weight| weight.abs());
-        let largest = weights.fold(0.0, f64::max);
-        if largest <= LARGEST_WEIGHT {
-            return Ok(());
-        }
-        Err(NoStep(format!("the step leads to a weight of {largest:e}")))
-    }
-
     fn learn(&mut self, episodes: &Episodes, index: usize) -> Result<Result<(), NoStep>, Error> {
         let result = match self.stepper.differentiate(&self.model, episodes, &[index])? {
             Ok(result) => result,
@@ -274,7 +261,7 @@ impl OnlineLearner {
         let stepped = self
             .stepper
             .step(&mut self.model, &mut self.optimiser, self.settings.learning_rate)
-            .and_then(|()| self.expect_alive());
+            .and_then(|()| expect_alive(&self.model));
         if stepped.is_err() {
             (self.model.parameters, self.optimiser) = before;
         }

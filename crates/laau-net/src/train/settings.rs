@@ -125,6 +125,12 @@ impl Training {
         {
             return invalid("phases", "expected at least one epoch".to_owned());
         }
+        if self.epochs() > MOST {
+            return invalid(
+                "phases",
+                format!("expected at most {MOST} epochs, found {}", self.epochs()),
+            );
+        }
         if let Some(phase) = self.phases.iter().find(|p| !is_positive(p.learning_rate)) {
             return invalid(
                 "phases.learning_rate",
@@ -140,6 +146,9 @@ impl Training {
             if count == 0 {
                 return invalid(field, "expected at least 1, found 0".to_owned());
             }
+            if count > MOST {
+                return invalid(field, format!("expected at most {MOST}, found {count}"));
+            }
         }
         for (field, value) in [
             ("gradient_clip", self.gradient_clip.unwrap_or(1.0)),
@@ -154,6 +163,9 @@ impl Training {
         Ok(Trainer::from_checked(self))
     }
 }
+
+/// The most of anything that is counted: products of two counts stay far from where integers end.
+const MOST: usize = 1_000_000_000;
 
 pub(super) fn is_positive(value: f64) -> bool {
     value.is_finite() && value > 0.0

@@ -11,6 +11,7 @@ use super::{Error, ProblemSpec};
 
 /// Where the episodes of a problem come from.
 pub struct ProblemWorkload {
+    problem: &'static str,
     law: Kind,
     /// Per budget the least and the greatest of a step, instead of the law's own.
     ranges: Option<Vec<(f64, f64)>>,
@@ -85,10 +86,14 @@ impl ProblemSpec {
         if let Some(found) = ranges.as_ref().map(Vec::len).filter(|found| *found != expected) {
             return Err(Error::parameter(
                 format_args!("expected {expected} ranges of budgets for problem `{name}`, found {found}"),
-                "for example --budget 10,15, or --budget '[[3, 7], [3, 5]]' for two budgets",
+                "give one range per budget: --budget 10,15 for one, --budget 3:7,3:5 for two",
             ));
         }
-        Ok(ProblemWorkload { law, ranges })
+        Ok(ProblemWorkload {
+            problem: name,
+            law,
+            ranges,
+        })
     }
 }
 
@@ -165,14 +170,15 @@ impl ProblemWorkload {
             budget: self.ranges.as_ref().map_or(options.budget, |ranges| ranges[0]),
             ..*options
         };
-        match &self.law {
+        let episodes = match &self.law {
             Kind::Cloud(workload) => workload.generate(&with_budget()),
             Kind::Weights(workload, problem) => workload.generate_weights(problem, &with_budget()),
             Kind::ContextProcess(law) => match &self.ranges {
                 None => law.generate(options),
                 Some(ranges) => Rationed { law: &**law, ranges }.generate(options),
             },
-        }
+        }?;
+        Ok(episodes.made_for(self.problem))
     }
 
     /// Generates three sets that share no series.

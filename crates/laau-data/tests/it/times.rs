@@ -1,0 +1,179 @@
+//! The times of a table are of one kind: whole numbers, or stamps.
+
+use laau_data::{
+    EpisodeOptions, Error, Gap, Imported, Normalisation, OutOfRange, Split, SplitBy, Table, TableOptions,
+    import, inspect_trace,
+};
+use polars::prelude::{DataType, IntoLazy as _, ParquetWriter, col, df};
+
+use crate::files::Folder;
+
+fn open(paths: Vec<String>) -> Result<Imported, Error> {
+    let table = Table::open(TableOptions {
+        paths,
+        ..TableOptions::default()
+    })?;
+    let options = EpisodeOptions {
+        horizon: 1,
+        normalisation: Normalisation::None,
+        split: Split {
+            train: 1,
+            validation: 1,
+            test: 0,
+        },
+        split_by: SplitBy::Time,
+        gap: Gap::Steps(0),
+        ..EpisodeOptions::default()
+    };
+    import(&table, &options)
+}
+
+fn refused(rows: &[&str]) -> String {
+    let folder = Folder::new();
+    let text = format!("series,time,value\n{}\n", rows.join("\n"));
+    folder.strip(&open(vec![folder.write("t.csv", text)]).unwrap_err())
+}
+
+/// The first and the last time of a table of one series.
+fn extent(times: [&str; 2]) -> Option<(i64, i64)> {
+    let folder = Folder::new();
+    let text = format!("series,time,value\na,{},1\na,{},2\n", times[0], times[1]);
+    let table = Table::open(TableOptions {
+        paths: vec![folder.write("t.csv", text)],
+        ..TableOptions::default()
+    });
+    inspect_trace(&table.unwrap(), Normalisation::None, OutOfRange::Error)
+        .unwrap()
+        .times
+}
+
+#[test]
+fn numbers_among_stamps_are_refused() {
+    for number in ["300", "1740787500000", "300.0"] {
+        assert_eq!(
+            refused(&[
+                "a,2025-03-01T00:00:00Z,1",
+                "a,2025-03-01T00:05:00Z,2",
+                &format!("b,{number},3")
+            ]),
+            format!(
+                "t.csv, row 4, column `time`: expected an ISO 8601 time in whole seconds, as the first time of the table is, \
+                 found `{number}`"
+            )
+        );
+    }
+}
+
+#[test]
+fn stamps_among_numbers_are_refused() {
+    assert_eq!(
+        refused(&["a,0,1", "a,300,2", "b,2025-03-01,3"]),
+        "t.csv, row 4, column `time`: expected a whole number, as the first time of the table is, found `2025-03-01`"
+    );
+}
+
+#[test]
+fn files_with_times_of_two_kinds_are_refused_whatever_their_order() {
+    let folder = Folder::new();
+    let numbers = folder.write("1.csv", "series,time,value\na,0,1\na,300,2\n");
+    let stamps = folder.write("2.csv", "series,time,value\nb,2025-03-01T00:00:00Z,1\n");
+    for paths in [[numbers.clone(), stamps.clone()], [stamps, numbers]] {
+        assert_eq!(
+            folder.strip(&open(paths.to_vec()).unwrap_err()),
+            "2.csv, row 2, column `time`: expected a whole number, as the first time of the table is, \
+             found `2025-03-01T00:00:00Z`"
+        );
+    }
+}
+
+#[test]
+fn parquet_columns_with_times_of_two_kinds_are_refused() {
+    let folder = Folder::new();
+    let write = |name: &str, kind: DataType| {
+        let path = folder.path().join(name);
+        let frame =
+            df!("series" => ["a", "a"], "time" => [19_783_i64, 19_784], "value" => [1.0, 2.0]).unwrap();
+        let mut frame = frame
+            .lazy()
+            .with_column(col("time").cast(kind))
+            .collect()
+            .unwrap();
+        ParquetWriter::new(std::fs::File::create(&path).unwrap())
+            .finish(&mut frame)
+            .unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let stamps = folder.write("1.csv", "series,time,value\nb,2025-03-01T00:00:00Z,1\n");
+    let dates = write("2.parquet", DataType::Date);
+    let numbers = write("3.parquet", DataType::Int64);
+    let words = write("4.parquet", DataType::String);
+    assert_eq!(
+        folder.strip(&open(vec![dates.clone(), numbers.clone()]).unwrap_err()),
+        "3.parquet, row 1, column `time`: expected an ISO 8601 time in whole seconds, as the first time of the table is, \
+         found a column of type i64"
+    );
+    assert_eq!(
+        folder.strip(&open(vec![stamps.clone(), words.clone()]).unwrap_err()),
+        "4.parquet, row 1, column `time`: expected an ISO 8601 time in whole seconds, as the first time of the table is, \
+         found `19783`"
+    );
+    assert_eq!(open(vec![stamps, dates]).unwrap().report.trace.readings, 3);
+    // Numbers as text are numbers. The rows come twice, which is told as such.
+    let twice = open(vec![numbers, words]).unwrap_err();
+    assert!(matches!(twice, Error::UnsortedTime { .. }), "{twice}");
+}
+
+#[test]
+fn a_part_of_a_second_is_accepted_if_it_is_zero() {
+    let day = Some((1_742_860_800, 1_742_860_860));
+    assert_eq!(
+        extent(["2025-03-25T00:00:00.0Z", "2025-03-25T00:01:00.000000000Z"]),
+        day
+    );
+    assert_eq!(extent(["1742860800.0", "1742860860.000"]), day);
+    for (first, second) in [
+        ("2025-03-25T00:00:00Z", "2025-03-25T00:00:00.250Z"),
+        ("1742860800", "1742860800.25"),
+    ] {
+        assert_eq!(
+            refused(&[&format!("a,{first},1"), &format!("a,{second},2")]),
+            format!(
+                "t.csv, row 3, column `time`: expected a time in whole seconds (round the times first), found `{second}`"
+            )
+        );
+        assert_eq!(
+            refused(&[&format!("a,{second},1")]),
+            format!(
+                "t.csv, row 2, column `time`: expected a time in whole seconds (round the times first), found `{second}`"
+            )
+        );
+    }
+}
+
+#[test]
+fn a_stamp_has_two_digits_in_each_field() {
+    for stamp in [
+        "2024-03-01T6:5:7",
+        "2024-03-01T0006:0006:0007",
+        "2024-3-01T06:05:07",
+    ] {
+        assert_eq!(
+            refused(&[&format!("a,{stamp},1")]),
+            format!(
+                "t.csv, row 2, column `time`: expected a whole number or an ISO 8601 time in whole seconds, found `{stamp}`"
+            )
+        );
+    }
+}
+
+#[test]
+fn shuffled_rows_are_told_as_unsorted_though_their_steps_contradict_each_other_first() {
+    assert_eq!(
+        refused(&["a,600,1", "a,1500,2", "a,1800,3", "b,0,1", "a,900,4", "b,300,1"]),
+        "t.csv, row 6, column `time`: expected ascending times, found 900 after 1800 in series `a`"
+    );
+    assert_eq!(
+        refused(&["a,600,1", "a,1500,2", "a,1800,3", "b,0,1", "b,300,1"]),
+        "t.csv, row 4, column `time`: expected times in steps of 900, found 300 after the last reading of series `a`"
+    );
+}
