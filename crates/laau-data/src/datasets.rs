@@ -55,6 +55,9 @@ pub struct DatasetOptions {
     pub seed: u64,
 }
 
+/// Far more steps than any of the data have, and few enough to be multiplied.
+const LONGEST_HORIZON: usize = 1 << 32;
+
 const KINDS: [(&str, Kind); 4] = [
     ("carbon", Kind::Carbon),
     ("radio", Kind::Radio),
@@ -126,6 +129,13 @@ impl Dataset {
     pub fn sets(self, folder: &Path, options: &DatasetOptions) -> Result<Sets, Error> {
         if options.horizon == 0 {
             return Err(invalid("horizon", "expected at least 1 step, found 0"));
+        }
+        if options.horizon > LONGEST_HORIZON {
+            let reason = format!(
+                "expected at most {LONGEST_HORIZON} steps, found {}",
+                options.horizon
+            );
+            return Err(invalid("horizon", reason));
         }
         let path = folder.join(self.file()).display().to_string();
         let (width, stride, pieces) = match self.kind {
@@ -404,6 +414,24 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
     use std::fmt::Write as _;
+
+    #[test]
+    fn a_horizon_that_cannot_be_multiplied_is_refused() {
+        let options = DatasetOptions {
+            horizon: usize::MAX,
+            split: Split::default(),
+            budgets: None,
+            seed: 0,
+        };
+        for (name, kind) in KINDS {
+            let error = Dataset { kind, same: false }.sets(Path::new("."), &options);
+            assert_eq!(
+                error.unwrap_err().to_string(),
+                "invalid horizon: expected at most 4294967296 steps, found 18446744073709551615",
+                "{name}"
+            );
+        }
+    }
 
     /// A small folder of data in the layout of the real ones.
     fn folder() -> tempfile::TempDir {

@@ -1,5 +1,6 @@
 //! The errors of this crate.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -29,7 +30,7 @@ pub enum Error {
         /// The error of the operating system.
         source: std::io::Error,
     },
-    /// A file whose content cannot be decoded: a truncated gzip, text that is not UTF-8, a broken Parquet footer.
+    /// A file whose content cannot be decoded: a truncated gzip, a broken Parquet footer.
     #[error("{}: cannot be read after row {rows}: {reason}", file.display())]
     Unreadable {
         /// The file.
@@ -38,6 +39,32 @@ pub enum Error {
         rows: u64,
         /// The error of the decoder.
         reason: String,
+    },
+    /// A file of another kind: an archive, a workbook, text in another encoding.
+    #[error("{}: expected {expected}, found {found}", file.display())]
+    OtherKind {
+        /// The file.
+        file: PathBuf,
+        /// The expected kind.
+        expected: &'static str,
+        /// Its kind, and what to do about it.
+        found: String,
+    },
+    /// A quote that is not closed.
+    #[error("{}, row {row}: expected a quote that closes a cell, found {found}", file.display())]
+    UnclosedQuote {
+        /// The file.
+        file: PathBuf,
+        /// The row in which the cell begins, from 1, a header counted.
+        row: u64,
+        /// Where the search for it ended.
+        found: String,
+    },
+    /// A file with a header and no rows.
+    #[error("{}: expected rows below the header, found none", file.display())]
+    HeaderOnly {
+        /// The file.
+        file: PathBuf,
     },
     /// A file without rows.
     #[error("{}: the file has no rows, expected columns {expected}", file.display())]
@@ -48,7 +75,7 @@ pub enum Error {
         expected: String,
     },
     /// A header line in a layout that has none.
-    #[error("{}, row 1, column `{column}`: expected {expected}, found the header `{found}`", file.display())]
+    #[error("{}, row 1, column `{}`: expected {expected}, found the header `{found}`", file.display(), printable(column))]
     Header {
         /// The file.
         file: PathBuf,
@@ -60,7 +87,7 @@ pub enum Error {
         found: String,
     },
     /// A table that lacks a column.
-    #[error("{}: expected a column `{column}`, found {found}", file.display())]
+    #[error("{}: expected a column `{}`, found {found}", file.display(), printable(column))]
     MissingColumn {
         /// The file.
         file: PathBuf,
@@ -70,7 +97,7 @@ pub enum Error {
         found: String,
     },
     /// A table with two columns of one name.
-    #[error("{}: two columns are called `{column}`", file.display())]
+    #[error("{}: two columns are called `{}`", file.display(), printable(column))]
     DuplicateColumn {
         /// The file.
         file: PathBuf,
@@ -117,7 +144,7 @@ pub enum Error {
         upper: f64,
     },
     /// Two readings of one series at one time.
-    #[error("{cell}: series `{series}` has a second reading at time {time}")]
+    #[error("{cell}: series `{}` has a second reading at time {time}", printable(series))]
     DuplicateTime {
         /// Where.
         cell: Cell,
@@ -127,7 +154,10 @@ pub enum Error {
         time: i64,
     },
     /// A reading that is older than the one before it.
-    #[error("{cell}: expected ascending times, found {time} after {previous} in series `{series}`")]
+    #[error(
+        "{cell}: expected ascending times, found {time} after {previous} in series `{}`",
+        printable(series)
+    )]
     UnsortedTime {
         /// Where.
         cell: Cell,
@@ -140,7 +170,8 @@ pub enum Error {
     },
     /// A distance in time that is no multiple of the step.
     #[error(
-        "{cell}: expected times in steps of {step}, found {distance} after the last reading of series `{series}`"
+        "{cell}: expected times in steps of {step}, found {distance} after the last reading of series `{}`",
+        printable(series)
     )]
     MixedSteps {
         /// Where.
@@ -233,9 +264,24 @@ impl fmt::Display for Cell {
             "{}, row {}, column `{}`",
             self.file.display(),
             self.row,
-            self.column
+            printable(&self.column)
         )
     }
+}
+
+/// A text with its control characters written out: a line break in a cell would break the message.
+pub(crate) fn printable(text: &str) -> Cow<'_, str> {
+    if !text.contains(char::is_control) {
+        return Cow::Borrowed(text);
+    }
+    let written = text.chars().map(|letter| {
+        if letter.is_control() {
+            letter.escape_default().to_string()
+        } else {
+            letter.to_string()
+        }
+    });
+    Cow::Owned(written.collect())
 }
 
 /// The error of an invalid option or argument.

@@ -37,17 +37,15 @@ fn peak(bench: &Bench, arguments: &str) -> Option<u64> {
 fn many_episodes_take_little_memory_with_every_step_written() {
     let bench = Bench::new();
     bench.stdout("generate --horizon 20 --split 100,50,100000 --seed 1 -o sets", "");
-    // To write steps takes a development build its time.
-    bench.stdout("generate --horizon 20 --split 1,1,40000 --seed 1 -o fewer", "");
     let compare = "compare --train sets/train.parquet --validation sets/validation.parquet --test sets/test.parquet \
                    --policies opt,dgd --quiet --format csv";
-    let evaluate = "evaluate --test fewer/test.parquet --policy-file report/dgd.policy --quiet --format csv -o again --steps";
+    let evaluate = "evaluate --test sets/test.parquet --policy-file report/dgd.policy --quiet --format csv -o again --steps";
     let Some(compared) = peak(&bench, &format!("{compare} -o report")) else {
         skipped("many_episodes_take_little_memory", "the system has no /proc");
         return;
     };
     let evaluated = peak(&bench, evaluate).unwrap();
-    // Every step of a policy in memory would be 100 megabytes, or 40, and several times that as columns.
+    // Every step of a policy in memory would be 100 megabytes, and several times that as columns.
     assert!(compared <= 300, "compare: {compared} MB");
-    assert!(evaluated <= 200, "evaluate: {evaluated} MB");
+    assert!(evaluated <= 300, "evaluate: {evaluated} MB");
 }

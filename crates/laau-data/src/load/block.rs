@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::error::{Cell, Error};
+use crate::error::{Cell, Error, printable};
 use crate::load::cells::Csv;
 use crate::load::csv::{first_row, read_csv};
 use crate::load::parquet::{parquet_names, read_parquet};
@@ -159,6 +159,11 @@ pub(crate) fn read_blocks(
         Format::Parquet => read_parquet(file, layout, wanted, limit, visit),
     }?;
     if rows == 0 {
+        if matches!(layout.format, Format::Csv(csv) if csv.header) {
+            return Err(Error::HeaderOnly {
+                file: file.to_path_buf(),
+            });
+        }
         return Err(Error::Empty {
             file: file.to_path_buf(),
             expected: shorten(&layout.names.join(", ")),
@@ -192,15 +197,32 @@ pub(crate) fn lock<S>(state: &Mutex<S>) -> MutexGuard<'_, S> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The names of a CSV file's header, or of a Parquet file's columns.
+/// The names of a Parquet file's columns or of a CSV file's header.
 ///
 /// # Errors
 /// A file that cannot be decoded or is empty, a header with a name twice.
 pub(crate) fn column_names(file: &Path, format: Format) -> Result<Vec<String>, Error> {
-    let Format::Csv(csv) = format else {
-        return parquet_names(file);
+    match format {
+        Format::Csv(csv) => names_of_text(file, csv, true).map(|(_, names)| names),
+        Format::Parquet => parquet_names(file),
+    }
+}
+
+/// How a CSV file with quotes is separated, and the cells of its first row.
+///
+/// # Errors
+/// As [`column_names`].
+pub(crate) fn find_names(file: &Path, header: bool) -> Result<(Csv, Vec<String>), Error> {
+    let csv = Csv {
+        header,
+        quoted: true,
+        separator: b',',
     };
-    let names = first_row(file, csv)?.ok_or_else(|| Error::Empty {
+    names_of_text(file, csv, false)
+}
+
+fn names_of_text(file: &Path, csv: Csv, is_separated: bool) -> Result<(Csv, Vec<String>), Error> {
+    let (csv, names) = first_row(file, csv, is_separated)?.ok_or_else(|| Error::Empty {
         file: file.to_path_buf(),
         expected: "named in a header".to_owned(),
     })?;
@@ -210,7 +232,7 @@ pub(crate) fn column_names(file: &Path, format: Format) -> Result<Vec<String>, E
             file: file.to_path_buf(),
             column: twice.clone(),
         }),
-        _ => Ok(names),
+        _ => Ok((csv, names)),
     }
 }
 
@@ -263,7 +285,7 @@ pub(crate) fn missing_column(file: &Path, column: &str, found: &[String]) -> Err
 pub(crate) fn shorten(text: &str) -> String {
     const LONGEST: usize = 100;
     match text.char_indices().nth(LONGEST) {
-        None => text.to_owned(),
-        Some((end, _)) => format!("{}…", &text[..end]),
+        None => printable(text).into_owned(),
+        Some((end, _)) => format!("{}…", printable(&text[..end])),
     }
 }

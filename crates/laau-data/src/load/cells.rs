@@ -121,6 +121,31 @@ impl Cells {
     }
 }
 
+/// The separator of a text, as its first row says: a semicolon or a tab, if more of them than commas are outside quotes.
+pub(crate) fn find_separator(text: &str) -> u8 {
+    const SEPARATORS: [u8; 3] = *b",;\t";
+    let bytes = text.as_bytes();
+    let mut counts = [0; 3];
+    let (mut at, mut begins) = (0, true);
+    while at < bytes.len() && bytes[at] != b'\n' {
+        let place = SEPARATORS.iter().position(|separator| *separator == bytes[at]);
+        if let Some(place) = place {
+            counts[place] += 1;
+        } else if begins && bytes[at] == b'"' {
+            at = closing_quote(bytes, at + 1).unwrap_or(bytes.len());
+        }
+        begins = place.is_some();
+        at += 1;
+    }
+    let most = if counts[1] > counts[2] { 1 } else { 2 };
+    SEPARATORS[if counts[most] > counts[0] { most } else { 0 }]
+}
+
+/// Whether a row has a carriage return that ends no line: files of old programs have no other line ends.
+pub(crate) fn has_lone_return(row: &str) -> bool {
+    !row.contains('"') && row.trim_end_matches(['\r', '\n']).contains('\r')
+}
+
 /// Appends the places of two bytes outside quotes, and returns whether all quotes are closed.
 fn find_outside_quotes(bytes: &[u8], a: u8, b: u8, places: &mut Vec<usize>) -> bool {
     let mut at = 0;
@@ -196,6 +221,22 @@ mod tests {
             ("a\"b\";c\n", &[&["a\"b\"", "c"]]),
         ] {
             assert_eq!(split(text, false), rows, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_separator_is_counted_outside_quotes() {
+        for (text, separator) in [
+            ("time,series,\"va;l;u;e\"\n", b','),
+            ("\"a,b\";\"c,d\";e\n", b';'),
+            ("\"a,b\"\t\"c\"\"\t,,\"\n;;;", b'\t'),
+            ("a;b,c\n", b','),
+            ("a;b\n,,", b';'),
+            ("a\n", b','),
+            ("\"a;", b','),
+            ("", b','),
+        ] {
+            assert_eq!(find_separator(text), separator, "{text:?}");
         }
     }
 

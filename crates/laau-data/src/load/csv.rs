@@ -15,8 +15,10 @@ use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use flate2::bufread::{MultiGzDecoder, ZlibDecoder};
 
 use crate::error::{Cell, Error};
+use crate::load::ahead::Ahead;
 use crate::load::block::{Block, Column, Kind, Layout, Wanted, malformed, shorten};
-use crate::load::cells::{Cells, Csv, Unclosed};
+use crate::load::cells::{Cells, Csv, Unclosed, find_separator, has_lone_return};
+use crate::load::foreign::foreign;
 use crate::load::number::{integer, number};
 
 /// Bytes that are unpacked at once, few enough to stay in a processor's cache until they are parsed.
@@ -48,46 +50,77 @@ pub(crate) fn read_csv(
         };
         Ok((used, flow.is_break() || parser.is_done()))
     })
-    .map_err(|fault| fault.after(file, parser.rows))?;
+    .map_err(|fault| {
+        let header_rows = if parser.at_header { 0 } else { parser.header_rows };
+        fault.after(file, parser.rows, header_rows)
+    })?;
     Ok(parser.rows)
 }
 
-/// The cells of a file's first row; none if the file is empty.
+/// The cells of a file's first row, and how they are separated, which is found out if it is not given; none if the file is empty.
 ///
 /// # Errors
-/// A file that cannot be opened or unpacked.
-pub(crate) fn first_row(file: &Path, csv: Csv) -> Result<Option<Vec<String>>, Error> {
+/// A file that cannot be opened or unpacked, or that is no text.
+pub(crate) fn first_row(
+    file: &Path,
+    mut csv: Csv,
+    is_separated: bool,
+) -> Result<Option<(Csv, Vec<String>)>, Error> {
     let (mut cells, mut found) = (Cells::default(), None);
     read_text(file, |text, is_last| {
+        if !is_separated {
+            csv.separator = find_separator(text);
+        }
         let closed = cells.find(csv, text, is_last);
         if cells.rows() == 0 {
             closed?;
             return Ok((0, false));
         }
+        if has_lone_return(&text[..cells.start(1).min(text.len())]) {
+            return Err(Fault::Error(lone_returns(file)));
+        }
         let contents = (0..cells.columns(0)).map(|column| cells.get(csv, text, 0, column));
         found = Some(contents.map(Cow::into_owned).collect());
         Ok((0, true))
     })
-    .map_err(|fault| fault.after(file, 0))?;
-    Ok(found)
+    .map_err(|fault| fault.after(file, 0, 0))?;
+    Ok(found.map(|names| (csv, names)))
 }
 
 /// What stops a reader.
 #[derive(Debug)]
 enum Fault {
-    /// The content cannot be decoded.
+    /// The content cannot be unpacked.
     Unreadable(String),
+    /// It is no text.
+    Foreign(&'static str),
+    /// It is text in another encoding, so many lines behind the last whole rows.
+    Encoding(u64),
+    /// A quote is not closed, and where the search for it ended.
+    Unclosed(String),
     Error(Error),
 }
 
 impl Fault {
-    fn after(self, file: &Path, rows: u64) -> Error {
+    /// The error of a file, of which so many rows and lines of a header were read.
+    fn after(self, file: &Path, rows: u64, header_rows: u64) -> Error {
+        let (file, row) = (file.to_path_buf(), rows + header_rows + 1);
         match self {
-            Self::Unreadable(reason) => Error::Unreadable {
-                file: file.to_path_buf(),
-                rows,
-                reason,
+            Self::Unreadable(reason) => Error::Unreadable { file, rows, reason },
+            Self::Foreign(found) => Error::OtherKind {
+                file,
+                expected: "separated text",
+                found: found.to_owned(),
             },
+            Self::Encoding(lines) => Error::OtherKind {
+                file,
+                expected: "text in UTF-8",
+                found: format!(
+                    "other bytes in row {}: if it is text in Latin-1 or the like, save it as UTF-8",
+                    row + lines
+                ),
+            },
+            Self::Unclosed(found) => Error::UnclosedQuote { file, row, found },
             Self::Error(error) => error,
         }
     }
@@ -95,7 +128,16 @@ impl Fault {
 
 impl From<Unclosed> for Fault {
     fn from(_: Unclosed) -> Self {
-        Self::Unreadable("a quote is not closed".to_owned())
+        Self::Unclosed("the end of the file".to_owned())
+    }
+}
+
+/// The error of a file whose lines end with carriage returns alone.
+fn lone_returns(file: &Path) -> Error {
+    Error::OtherKind {
+        file: file.to_path_buf(),
+        expected: "lines that end with a line feed",
+        found: "lone carriage returns: save it with the line ends of Unix or Windows".to_owned(),
     }
 }
 
@@ -129,8 +171,13 @@ fn read_text(
             let mut chunk = chunk
                 .unwrap_or_else(|_| Ok(Vec::new()))
                 .map_err(|error| Fault::Unreadable(shorten(&error.to_string())))?;
-            if std::mem::take(&mut is_first) && chunk.starts_with("\u{feff}".as_bytes()) {
-                chunk.drain(..3);
+            if std::mem::take(&mut is_first) {
+                if let Some(found) = foreign(&chunk) {
+                    return Err(Fault::Foreign(found));
+                }
+                if chunk.starts_with("\u{feff}".as_bytes()) {
+                    chunk.drain(..3);
+                }
             }
             let is_joined = !left.is_empty();
             if is_joined {
@@ -142,7 +189,14 @@ fn read_text(
                 Err(error) if error.error_len().is_none() && !is_last => {
                     str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default()
                 }
-                Err(_) => return Err(Fault::Unreadable("invalid utf-8 sequence".to_owned())),
+                Err(error) if error.error_len().is_none() => {
+                    return Err(Fault::Unreadable("the file ends within a letter".to_owned()));
+                }
+                Err(error) => {
+                    let valid = &bytes[..error.valid_up_to()];
+                    let lines = valid.iter().filter(|byte| **byte == b'\n').count();
+                    return Err(Fault::Encoding(lines as u64));
+                }
             };
             let (used, is_done) = parse(text, is_last)?;
             if is_last || is_done {
@@ -154,8 +208,11 @@ fn read_text(
                 left.extend_from_slice(&chunk[used..]);
             }
             if left.len() > LONGEST_ROW {
-                let reason = format!("a row has more than {LONGEST_ROW} bytes: is a quote not closed?");
-                return Err(Fault::Unreadable(reason));
+                return Err(if left.contains(&b'\r') && !left.contains(&b'\n') {
+                    Fault::Error(lone_returns(file))
+                } else {
+                    Fault::Unclosed(format!("a row of more than {LONGEST_ROW} bytes"))
+                });
             }
             // The send fails only if everything is unpacked.
             let _ = spare.send(chunk);
@@ -167,9 +224,9 @@ fn read_text(
 fn open(file: &Path) -> std::io::Result<Box<dyn Read + Send>> {
     let mut reader = BufReader::with_capacity(CHUNK, File::open(file)?);
     Ok(match reader.fill_buf()? {
-        [0x1f, 0x8b, _, _, ..] => Box::new(MultiGzDecoder::new(reader)),
-        [0x78, 0x01 | 0x5e | 0x9c | 0xda, _, _, ..] => Box::new(ZlibDecoder::new(reader)),
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => Box::new(zstd::Decoder::with_buffer(reader)?),
+        [0x1f, 0x8b, _, _, ..] => Box::new(MultiGzDecoder::new(Ahead::new(reader)?)),
+        [0x78, 0x01 | 0x5e | 0x9c | 0xda, _, _, ..] => Box::new(ZlibDecoder::new(Ahead::new(reader)?)),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => Box::new(zstd::Decoder::with_buffer(Ahead::new(reader)?)?),
         _ => Box::new(reader),
     })
 }
@@ -316,6 +373,9 @@ impl<'a> Parser<'a> {
             }
         }
         if let Some((row, column)) = wrong {
+            if has_lone_return(&text[cells.start(row)..cells.start(row + 1).min(text.len())]) {
+                return Err(Fault::Error(lone_returns(self.file)));
+            }
             let content = cells.get(self.csv, text, row, column);
             let row = first_row + (row - rows.start) as u64;
             return Err(Fault::Error(self.error(row, column, &content)));

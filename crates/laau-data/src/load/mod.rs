@@ -7,9 +7,12 @@
 //! | `block`, `csv`, `text` | one file as blocks of typed columns |
 //! | `cells`, `bytes`, `number` | the cells of separated text, and the numbers in them |
 //! | `parquet`, `decoder`, `footer` | Parquet, decoded by polars |
+//! | `foreign` | files of other kinds, known by their first bytes |
+//! | `ahead` | a packed file, read ahead of whoever unpacks it |
 //! | `stream` | several files in order, with the next file read ahead |
 //! | `checked`, `series` | checks of times and values, numbers for the series |
 
+mod ahead;
 mod azure_functions;
 mod azure_vm;
 pub(crate) mod block;
@@ -19,6 +22,7 @@ pub(crate) mod checked;
 mod csv;
 pub(crate) mod decoder;
 mod footer;
+mod foreign;
 mod number;
 mod parquet;
 pub(crate) mod series;

@@ -1,6 +1,7 @@
 //! The bridge to polars: a Parquet file as blocks of plain columns. No polars type leaves this file and `tables/`.
 
 use std::fs::File;
+use std::io::{Read as _, Seek as _};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,6 +18,7 @@ use crate::load::block::{
 };
 use crate::load::decoder::{DAMAGED, Panicked, decode};
 use crate::load::footer;
+use crate::load::foreign::foreign;
 use crate::load::time::Times;
 
 /// Reads the wanted columns of a file, block by block and in order, in memory that does not grow with the file.
@@ -85,7 +87,11 @@ pub(crate) fn read_parquet(
 /// # Errors
 /// A file that cannot be decoded.
 pub(crate) fn parquet_names(file: &Path) -> Result<Vec<String>, Error> {
-    Ok(open(file)?.columns.into_iter().map(|column| column.name).collect())
+    Ok(open(file)?
+        .columns
+        .into_iter()
+        .map(|column| column.name)
+        .collect())
 }
 
 /// How the times in a column are written, as its type says; none if it holds text.
@@ -93,12 +99,14 @@ pub(crate) fn parquet_names(file: &Path) -> Result<Vec<String>, Error> {
 /// # Errors
 /// A file that cannot be decoded.
 pub(crate) fn times_of_type(file: &Path, column: &str) -> Result<Option<Times>, Error> {
-    Ok(match open(file)?.find(column).and_then(|column| column.kind.as_ref()) {
-        Some(found) if found.is_string() => None,
-        Some(found) if found.is_integer() => Some(Times::Numbers),
-        Some(found) if is_stamp(found) => Some(Times::Stamps),
-        _ => Some(Times::Unknown),
-    })
+    Ok(
+        match open(file)?.find(column).and_then(|column| column.kind.as_ref()) {
+            Some(found) if found.is_string() => None,
+            Some(found) if found.is_integer() => Some(Times::Numbers),
+            Some(found) if is_stamp(found) => Some(Times::Stamps),
+            _ => Some(Times::Unknown),
+        },
+    )
 }
 
 fn is_stamp(found: &DataType) -> bool {
@@ -125,12 +133,14 @@ struct Found {
 impl Opened {
     fn find(&self, name: &str) -> Option<&Found> {
         self.columns.iter().find(|column| column.name == name)
-    }}
+    }
+}
 
 fn open(file: &Path) -> Result<Opened, Error> {
-    footer::check(file)?;
     path(file)?;
-    let source = File::open(file).map_err(|source| io(file, source))?;
+    let mut source = File::open(file).map_err(|source| io(file, source))?;
+    check_kind(file, &mut source).map_err(|source| io(file, source))??;
+    footer::check(file)?;
     let found = decode(|| {
         let mut metadata = (**ParquetReader::new(source).get_metadata()?).clone();
         let mut columns = find_columns(&metadata)?;
@@ -156,6 +166,28 @@ fn open(file: &Path) -> Result<Opened, Error> {
         .map_err(|error| unreadable(file, &error))
 }
 
+/// Refuses a file that does not begin as Parquet does.
+fn check_kind(file: &Path, source: &mut File) -> std::io::Result<Result<(), Error>> {
+    let mut first = Vec::new();
+    source.take(1024).read_to_end(&mut first)?;
+    source.rewind()?;
+    if first.starts_with(b"PAR1") {
+        return Ok(Ok(()));
+    }
+    let found = match foreign(&first) {
+        _ if first.is_empty() => "an empty file",
+        _ if first.starts_with(b"PARE") => "an encrypted one: save it without encryption",
+        Some(found) => found,
+        None if str::from_utf8(&first).is_ok() => "text: give it a name that ends with .csv",
+        None => "a file of an unknown kind",
+    };
+    Ok(Err(Error::OtherKind {
+        file: file.to_path_buf(),
+        expected: "a Parquet file, as its name says",
+        found: found.to_owned(),
+    }))
+}
+
 fn find_columns(metadata: &FileMetadata) -> Result<Vec<Found>, PolarsError> {
     let schema = infer_schema(metadata)?;
     let columns = schema.iter_values().map(|field| {
@@ -172,13 +204,23 @@ fn find_columns(metadata: &FileMetadata) -> Result<Vec<Found>, PolarsError> {
 }
 
 /// The wanted columns, if their types are.
-fn check<'a>(file: &Path, layout: &Layout, wanted: &'a [Wanted], opened: &Opened) -> Result<&'a [Wanted], Error> {
+fn check<'a>(
+    file: &Path,
+    layout: &Layout,
+    wanted: &'a [Wanted],
+    opened: &Opened,
+) -> Result<&'a [Wanted], Error> {
     for (name, kind) in wanted {
-        let Some(Found { kind: found, told, .. }) = opened.find(name) else {
+        let Some(Found {
+            kind: found, told, ..
+        }) = opened.find(name)
+        else {
             return Err(missing_column(file, name, &layout.names));
         };
         let is_text = found.as_ref().is_some_and(DataType::is_string);
-        let is_whole = found.as_ref().is_some_and(|found| found.is_integer() && !is_short(found));
+        let is_whole = found
+            .as_ref()
+            .is_some_and(|found| found.is_integer() && !is_short(found));
         let fits = match kind {
             Kind::Text => is_text || is_whole,
             Kind::Any => found.as_ref().is_some_and(|found| !is_short(found)),
@@ -216,8 +258,7 @@ fn scan(file: &Path, wanted: &[Wanted], limit: Option<usize>) -> Result<LazyFram
         glob: false,
         ..ScanArgsParquet::default()
     };
-    let frame =
-        LazyFrame::scan_parquet(path(file)?, options).map_err(|error| unreadable(file, &error))?;
+    let frame = LazyFrame::scan_parquet(path(file)?, options).map_err(|error| unreadable(file, &error))?;
     let columns = wanted.iter().map(|(name, kind)| match kind {
         Kind::Any => col(name.as_str()).cast(DataType::String),
         _ => col(name.as_str()),
@@ -249,7 +290,10 @@ fn read_row_groups(
         one.row_groups = vec![group.clone()];
         let mut reader = ParquetReader::new(source.try_clone()?)
             .with_columns(Some(names.clone()))
-            .with_slice(Some((0, limit.map_or(one.num_rows, |limit| limit.min(one.num_rows)))));
+            .with_slice(Some((
+                0,
+                limit.map_or(one.num_rows, |limit| limit.min(one.num_rows)),
+            )));
         reader.set_metadata(Arc::new(one.clone()));
         let mut frame = reader.finish()?.select(&names)?;
         for (name, kind) in wanted {

@@ -6,8 +6,10 @@ use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Cell, Error, invalid};
-use crate::load::block::{Format, Kind, Layout, Wanted, column_names, lock, missing_column, read_blocks};
+use crate::error::{Cell, Error, invalid, printable};
+use crate::load::block::{
+    Format, Kind, Layout, Wanted, column_names, find_names, lock, missing_column, read_blocks,
+};
 use crate::load::cells::Csv;
 use crate::load::parquet::times_of_type;
 use crate::load::stream::{Convert, sort_by_first_time, stream};
@@ -138,21 +140,6 @@ fn first_times((file, layout): &(PathBuf, Layout), wanted: &[Wanted]) -> Result<
     Ok(*lock(&times))
 }
 
-/// A semicolon or a tab, if a first row that was read with commas has more of them.
-fn other_separator(names: &[String]) -> Option<u8> {
-    let count = |separator| {
-        names
-            .iter()
-            .flat_map(|name| name.bytes())
-            .filter(|byte| *byte == separator)
-            .count()
-    };
-    let most = [b';', b'\t']
-        .into_iter()
-        .max_by_key(|separator| count(*separator));
-    most.filter(|separator| count(*separator) >= names.len())
-}
-
 /// Whether a file is Parquet, by its ending.
 pub(crate) fn is_parquet(file: &Path) -> bool {
     file.extension()
@@ -164,24 +151,19 @@ pub(crate) fn is_parquet(file: &Path) -> bool {
 /// # Errors
 /// A file that cannot be decoded or is empty.
 pub(crate) fn find_layout(file: &Path, header: bool) -> Result<Layout, Error> {
-    let parquet = is_parquet(file);
-    let csv = |separator| {
-        Format::Csv(Csv {
-            header,
-            quoted: true,
-            separator,
-        })
-    };
-    let mut format = if parquet { Format::Parquet } else { csv(b',') };
-    let mut names = column_names(file, format)?;
-    if !parquet && let Some(separator) = other_separator(&names) {
-        format = csv(separator);
-        names = column_names(file, format)?;
+    if is_parquet(file) {
+        let format = Format::Parquet;
+        let names = column_names(file, format)?;
+        return Ok(Layout { names, format });
     }
-    if !parquet && !header {
+    let (csv, mut names) = find_names(file, header)?;
+    if !header {
         names = (1..=names.len()).map(|number| number.to_string()).collect();
     }
-    Ok(Layout { names, format })
+    Ok(Layout {
+        names,
+        format: Format::Csv(csv),
+    })
 }
 
 impl Trace for Table {
@@ -225,7 +207,10 @@ impl Trace for Table {
         };
         vec![
             ("files", self.files.len().to_string()),
-            ("columns", self.files[0].1.names.join(", ")),
+            (
+                "columns",
+                printable(&self.files[0].1.names.join(", ")).into_owned(),
+            ),
             ("separator", separator.to_owned()),
             ("series column", series),
             ("time column", format!("`{time}`, {times}")),

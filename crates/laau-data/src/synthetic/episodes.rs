@@ -146,7 +146,9 @@ pub(super) fn series_to_contexts(
     let table = |count, steps| table(options.part, count, |number| series(number, steps));
     match options.construction {
         Construction::Consecutive => {
-            let mut contexts = table(count, options.episodes_per_vm * horizon).concat();
+            // One VM that has more than all episodes is not read to its end.
+            let windows = options.episodes_per_vm.min(episodes);
+            let mut contexts = table(count, windows * horizon).concat();
             contexts.truncate(episodes * horizon * width);
             contexts
         }
@@ -226,6 +228,16 @@ pub(super) fn check(options: &GenerateOptions) -> Result<(), Error> {
     ] {
         at_least_one(what, count)?;
     }
+    let contexts = options.episodes.checked_mul(options.horizon);
+    expect(
+        "number of episodes",
+        options.episodes as f64,
+        // No part has more series than it has numbers for them, and none of what does not fit into memory is begun.
+        contexts.is_some_and(|contexts| {
+            contexts <= 1 << 40 && Vec::<f64>::new().try_reserve_exact(contexts).is_ok()
+        }),
+        "as many as memory can hold",
+    )?;
     check_range(options.budget)
 }
 
@@ -260,6 +272,45 @@ mod tests {
     fn bits(episodes: &Episodes) -> Vec<u64> {
         let values = episodes.contexts().iter().chain(episodes.budgets());
         values.map(|value| value.to_bits()).collect()
+    }
+
+    #[test]
+    fn more_episodes_than_memory_can_hold_are_refused() {
+        let workload = Workload::default();
+        for (episodes, horizon) in [
+            (usize::MAX, 1),
+            (usize::MAX, 20),
+            (1, usize::MAX),
+            (1 << 30, 1 << 20),
+        ] {
+            for construction in BOTH {
+                let options = GenerateOptions {
+                    episodes,
+                    horizon,
+                    ..small(construction)
+                };
+                let told = workload.generate(&options).unwrap_err().to_string();
+                assert!(
+                    told.starts_with("invalid number of episodes: expected as many as memory can hold"),
+                    "{told}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_vm_that_has_more_than_all_episodes_is_not_read_to_its_end() {
+        let workload = Workload::default();
+        for construction in BOTH {
+            let generate = |episodes_per_vm| {
+                let options = GenerateOptions {
+                    episodes_per_vm,
+                    ..small(construction)
+                };
+                bits(&workload.generate(&options).unwrap())
+            };
+            assert_eq!(generate(usize::MAX), generate(47));
+        }
     }
 
     #[test]

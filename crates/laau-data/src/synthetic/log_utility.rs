@@ -51,9 +51,12 @@ impl Workload {
             return Ok(long.contexts().to_vec());
         }
         // Each action has its own run of episodes, hence its own VMs.
-        let run = options.episodes.div_ceil(options.episodes_per_vm) * options.episodes_per_vm;
+        // A VM that has more than all episodes is not read to its end.
+        let episodes_per_vm = options.episodes_per_vm.min(options.episodes);
+        let run = options.episodes.div_ceil(episodes_per_vm) * episodes_per_vm;
         let scalar = self.generate(&GenerateOptions {
             episodes: run * actions,
+            episodes_per_vm,
             ..*options
         })?;
         let mut weights = Vec::with_capacity(options.episodes * options.horizon * actions);
@@ -102,6 +105,20 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn more_readings_of_a_vm_than_can_be_counted_are_not_read() {
+        let generate = |episodes_per_vm| {
+            let options = GenerateOptions {
+                episodes_per_vm,
+                ..options(Construction::Consecutive)
+            };
+            let workload = Workload::default();
+            let episodes = workload.generate_weights(&problem(3, 1), &options).unwrap();
+            episodes.contexts().to_vec()
+        };
+        assert_eq!(generate(usize::MAX), generate(25));
     }
 
     #[test]

@@ -144,7 +144,7 @@ fn a_quote_that_is_not_closed_is_refused() {
     let error = import(&Table::open(options.clone()).unwrap(), &EpisodeOptions::default()).unwrap_err();
     assert_eq!(
         folder.strip(&error),
-        "t.csv: cannot be read after row 1: a quote is not closed"
+        "t.csv, row 3: expected a quote that closes a cell, found the end of the file"
     );
     let path = folder.write(
         "t.csv",
@@ -157,6 +157,6 @@ fn a_quote_that_is_not_closed_is_refused() {
     .unwrap();
     assert_eq!(
         folder.strip(&import(&table, &EpisodeOptions::default()).unwrap_err()),
-        "t.csv: cannot be read after row 1: a row has more than 16777216 bytes: is a quote not closed?"
+        "t.csv, row 3: expected a quote that closes a cell, found a row of more than 16777216 bytes"
     );
 }

@@ -87,10 +87,7 @@ fn cells_and_columns_that_do_not_fit() {
         "step,context,budget\n0,.1,9\n",
         "e.csv: expected a column `episode`, found step, context, budget",
     );
-    refuse(
-        HEADER,
-        "e.csv: the file has no rows, expected columns episode, step, context, budget",
-    );
+    refuse(HEADER, "e.csv: expected rows below the header, found none");
     refuse(
         "",
         "e.csv: the file has no rows, expected columns named in a header",

@@ -12,6 +12,8 @@ mod csv;
 mod determinism;
 mod episodes_table;
 mod files;
+mod kinds;
+mod parquet;
 mod properties;
 mod scaling;
 mod seal;

@@ -1,0 +1,156 @@
+//! Files of other kinds than are read are told as what they are.
+
+use laau_data::{Error, Table, TableOptions, inspect_trace};
+use laau_data::{Normalisation, OutOfRange};
+
+use crate::files::{Folder, gzip};
+
+fn refused(name: &str, bytes: impl AsRef<[u8]>) -> String {
+    let folder = Folder::new();
+    let path = folder.path().join(name);
+    std::fs::write(&path, bytes).unwrap();
+    let table = Table::open(TableOptions {
+        paths: vec![path.to_str().unwrap().to_owned()],
+        ..TableOptions::default()
+    });
+    let error = table
+        .and_then(|table| inspect_trace(&table, Normalisation::None, OutOfRange::Error))
+        .unwrap_err();
+    // Their hint would be to fetch the file again.
+    assert!(
+        !matches!(error, Error::Unreadable { .. } | Error::Empty { .. }),
+        "{error:?}"
+    );
+    let told = folder.strip(&error);
+    assert!(!told.contains(char::is_control), "{told:?}");
+    told
+}
+
+#[test]
+fn an_archive_is_told_as_one() {
+    let packed = |magic: &[u8]| [magic, &[0, 1, 2, 200].repeat(100)].concat();
+    for (magic, kind) in [
+        (
+            b"PK\x03\x04".as_slice(),
+            "a zip archive or a workbook: unpack it, or save it as separated text",
+        ),
+        (b"\xfd7zXZ\0", "a file packed with xz: unpack it first"),
+        (b"BZh91AY&SY", "a file packed with bzip2: unpack it first"),
+        (
+            b"ARROW1\0\0",
+            "a file of Arrow or Feather: save it as Parquet or as separated text",
+        ),
+        (
+            b"PAR1\x15",
+            "a Parquet file: give it a name that ends with .parquet",
+        ),
+    ] {
+        let expected = format!("t.csv: expected separated text, found {kind}");
+        assert_eq!(refused("t.csv", packed(magic)), expected);
+        assert_eq!(refused("t.csv", gzip(&packed(magic))), expected);
+    }
+}
+
+#[test]
+fn text_in_another_encoding_is_told_as_such() {
+    let text = "series,time,value\ncafé,0,1\n";
+    let latin: Vec<u8> = text.chars().map(|letter| letter as u8).collect();
+    assert_eq!(
+        refused("t.csv", latin),
+        "t.csv: expected text in UTF-8, found other bytes in row 2: \
+         if it is text in Latin-1 or the like, save it as UTF-8"
+    );
+    let wide = |mark: bool| {
+        let marked = if mark {
+            format!("\u{feff}{text}")
+        } else {
+            text.to_owned()
+        };
+        marked
+            .encode_utf16()
+            .flat_map(u16::to_le_bytes)
+            .collect::<Vec<u8>>()
+    };
+    for mark in [true, false] {
+        assert_eq!(
+            refused("t.csv", wide(mark)),
+            "t.csv: expected separated text, found text in UTF-16: save it as UTF-8"
+        );
+    }
+}
+
+#[test]
+fn other_files_than_parquet_under_its_name_are_told_as_what_they_are() {
+    for (bytes, kind) in [
+        (
+            b"series,time,value\na,0,1\n".as_slice(),
+            "text: give it a name that ends with .csv",
+        ),
+        (
+            b"PK\x03\x04\0\0",
+            "a zip archive or a workbook: unpack it, or save it as separated text",
+        ),
+        (b"", "an empty file"),
+    ] {
+        assert_eq!(
+            refused("t.parquet", bytes),
+            format!("t.parquet: expected a Parquet file, as its name says, found {kind}")
+        );
+    }
+}
+
+#[test]
+fn a_header_without_rows_and_a_quote_without_its_end_are_told_as_such() {
+    for end in ["", "\n", "\r\n"] {
+        assert_eq!(
+            refused("t.csv", format!("series,time,value{end}")),
+            "t.csv: expected rows below the header, found none"
+        );
+    }
+    assert_eq!(
+        refused("t.csv", "series,time,\"value\na,0,1\n"),
+        "t.csv, row 1: expected a quote that closes a cell, found the end of the file"
+    );
+    assert_eq!(
+        refused("t.csv", "series,time,value\na,0,1\n\"b,5,1\n"),
+        "t.csv, row 3: expected a quote that closes a cell, found the end of the file"
+    );
+}
+
+#[test]
+fn lone_carriage_returns_are_told_as_such() {
+    let expected = "t.csv: expected lines that end with a line feed, found lone carriage returns: \
+                    save it with the line ends of Unix or Windows";
+    assert_eq!(refused("t.csv", "series,time,value\ra,0,1\ra,5,2\r"), expected);
+    assert_eq!(refused("t.csv", "series,time,value\na,0,1\ra,5,2\r"), expected);
+    let long = format!("series,time,value\r{}", "a,0,1\r".repeat(4_000_000));
+    assert_eq!(refused("t.csv", long), expected);
+}
+
+#[test]
+fn control_characters_are_written_out_in_messages() {
+    assert_eq!(
+        refused("t.csv", "series,time,value\na,0,\"1\r\n\u{1b}[31m\"\n"),
+        "t.csv, row 2, column `value`: expected a finite number, found `1\\r\\n\\u{1b}[31m`"
+    );
+    assert_eq!(
+        refused("t.csv", "series,time,value\n\"a\nb\",0,1\n\"a\nb\",0,1\n"),
+        "t.csv, row 3, column `time`: series `a\\nb` has a second reading at time 0"
+    );
+    assert_eq!(
+        refused("t.csv", "series,time,\"val\nue\"\na,0,1\n"),
+        "t.csv: expected a column `value`, found series, time, val\\nue"
+    );
+}
+
+#[test]
+fn separators_in_a_quoted_name_do_not_count() {
+    let folder = Folder::new();
+    let table = Table::open(TableOptions {
+        paths: vec![folder.write("t.csv", "time,series,\"va;l;u;e\"\n0,a,1\n5,a,2\n")],
+        values: vec!["va;l;u;e".to_owned()],
+        ..TableOptions::default()
+    });
+    let found = inspect_trace(&table.unwrap(), Normalisation::None, OutOfRange::Error).unwrap();
+    assert_eq!((found.counts.readings, found.times), (2, Some((0, 5))));
+}
