@@ -211,8 +211,8 @@ impl TrainedOn {
             .flat_map(|episode| episode.budgets().iter().map(|b| b * per_step));
         Self {
             scaling: train.scaling().cloned(),
-            contexts: ranges(contexts, train.context_len()),
-            budgets: ranges(budgets, train.budget_len()),
+            contexts: ranges(&contexts, train.context_len()),
+            budgets: ranges(&budgets, train.budget_len()),
         }
     }
 
@@ -241,7 +241,7 @@ impl TrainedOn {
 }
 
 /// The range of each of `width` values that take turns.
-fn ranges(values: impl Iterator<Item = f64> + Clone, width: usize) -> Vec<ValueRange> {
+fn ranges(values: &(impl Iterator<Item = f64> + Clone), width: usize) -> Vec<ValueRange> {
     let column = |entry: usize| values.clone().skip(entry).step_by(width);
     let range = |entry: usize| {
         let count = column(entry).count() as f64;

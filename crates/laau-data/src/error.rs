@@ -60,19 +60,23 @@ pub enum Error {
         /// Where the search for it ended.
         found: String,
     },
-    /// A file with a header and no rows.
-    #[error("{}: expected rows below the header, found none", file.display())]
-    HeaderOnly {
-        /// The file.
-        file: PathBuf,
-    },
     /// A file without rows.
-    #[error("{}: the file has no rows, expected columns {expected}", file.display())]
+    #[error(
+        "{}: {}",
+        file.display(),
+        if *has_header {
+            "expected rows below the header, found none".to_owned()
+        } else {
+            format!("the file has no rows, expected columns {expected}")
+        }
+    )]
     Empty {
         /// The file.
         file: PathBuf,
         /// The columns that were expected.
         expected: String,
+        /// Whether it has a header.
+        has_header: bool,
     },
     /// A header line in a layout that has none.
     #[error("{}, row 1, column `{}`: expected {expected}, found the header `{found}`", file.display(), printable(column))]

@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn what_is_read_ahead_is_what_is_there() {
         for length in [0, 1, BLOCK, 9 * BLOCK + 7] {
-            let content: Vec<u8> = (0..length).map(|at| (at % 251) as u8).collect();
+            let content: Vec<u8> = (0..251).cycle().take(length).collect();
             let mut ahead = Ahead::new(std::io::Cursor::new(content.clone())).unwrap();
             let mut found = Vec::new();
             ahead.read_to_end(&mut found).unwrap();

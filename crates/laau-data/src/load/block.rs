@@ -159,14 +159,10 @@ pub(crate) fn read_blocks(
         Format::Parquet => read_parquet(file, layout, wanted, limit, visit),
     }?;
     if rows == 0 {
-        if matches!(layout.format, Format::Csv(csv) if csv.header) {
-            return Err(Error::HeaderOnly {
-                file: file.to_path_buf(),
-            });
-        }
         return Err(Error::Empty {
             file: file.to_path_buf(),
             expected: shorten(&layout.names.join(", ")),
+            has_header: matches!(layout.format, Format::Csv(csv) if csv.header),
         });
     }
     Ok(())
@@ -225,6 +221,7 @@ fn names_of_text(file: &Path, csv: Csv, is_separated: bool) -> Result<(Csv, Vec<
     let (csv, names) = first_row(file, csv, is_separated)?.ok_or_else(|| Error::Empty {
         file: file.to_path_buf(),
         expected: "named in a header".to_owned(),
+        has_header: false,
     })?;
     let mut seen = BTreeSet::new();
     match names.iter().find(|name| !seen.insert(*name)) {

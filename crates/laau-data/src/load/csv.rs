@@ -193,9 +193,8 @@ fn read_text(
                     return Err(Fault::Unreadable("the file ends within a letter".to_owned()));
                 }
                 Err(error) => {
-                    let valid = &bytes[..error.valid_up_to()];
-                    let lines = valid.iter().filter(|byte| **byte == b'\n').count();
-                    return Err(Fault::Encoding(lines as u64));
+                    let valid = str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default();
+                    return Err(Fault::Encoding(valid.matches('\n').count() as u64));
                 }
             };
             let (used, is_done) = parse(text, is_last)?;
@@ -353,15 +352,16 @@ impl<'a> Parser<'a> {
             .map(|(_, kind)| Column::with_capacity(*kind, rows.len()))
             .collect();
         // The row and column of the first error. In a row, a cell too many comes before a malformed one.
-        let (width, is_nameless) = (self.width, self.width < self.slots.len());
+        let (width, is_nameless, mut may_trail) = (self.width, self.width < self.slots.len(), self.may_trail);
         let is_beyond = |row: &usize| {
             let count = cells.columns(*row);
             let is_trailing =
-                count == width + 1 && self.may_trail && cells.get(self.csv, text, *row, width).is_empty();
-            self.may_trail &= is_nameless || is_trailing;
+                may_trail && count == width + 1 && cells.get(self.csv, text, *row, width).is_empty();
+            may_trail &= is_nameless || is_trailing;
             count > width && !is_trailing
         };
         let mut wrong = rows.clone().find(is_beyond).map(|row| (row, width));
+        self.may_trail = may_trail;
         for (column, slot) in self.slots.iter().enumerate() {
             let Some(slot) = *slot else { continue };
             let contents = cells.column(self.csv, text, rows.clone(), column);

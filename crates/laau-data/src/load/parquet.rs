@@ -222,11 +222,10 @@ fn check<'a>(
             .as_ref()
             .is_some_and(|found| found.is_integer() && !is_short(found));
         let fits = match kind {
-            Kind::Text => is_text || is_whole,
+            Kind::Text | Kind::Time(Times::Numbers) => is_text || is_whole,
             Kind::Any => found.as_ref().is_some_and(|found| !is_short(found)),
             Kind::Integer => is_whole,
             Kind::Time(Times::Unknown) => is_text,
-            Kind::Time(Times::Numbers) => is_text || is_whole,
             Kind::Time(Times::Stamps) => is_text || found.as_ref().is_some_and(is_stamp),
             Kind::Number => is_whole || found.as_ref().is_some_and(DataType::is_float),
         };

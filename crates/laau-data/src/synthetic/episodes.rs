@@ -285,8 +285,8 @@ mod tests {
         ] {
             for construction in BOTH {
                 let options = GenerateOptions {
-                    episodes,
                     horizon,
+                    episodes,
                     ..small(construction)
                 };
                 let told = workload.generate(&options).unwrap_err().to_string();

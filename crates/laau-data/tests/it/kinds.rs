@@ -18,7 +18,14 @@ fn refused(name: &str, bytes: impl AsRef<[u8]>) -> String {
         .unwrap_err();
     // Their hint would be to fetch the file again.
     assert!(
-        !matches!(error, Error::Unreadable { .. } | Error::Empty { .. }),
+        !matches!(
+            error,
+            Error::Unreadable { .. }
+                | Error::Empty {
+                    has_header: false,
+                    ..
+                }
+        ),
         "{error:?}"
     );
     let told = folder.strip(&error);
