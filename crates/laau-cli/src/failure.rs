@@ -191,21 +191,31 @@ impl From<laau::data::Error> for Failure {
             Error::Invalid { what: "gap", .. } => {
                 "with --split-by time or both, --gap is a number of steps, or a duration where times are ISO 8601 or since 1970"
             }
+            Error::Invalid { what: "horizon", .. } => "choose a shorter --horizon",
             Error::Invalid { .. } => "`laau config --default` shows every key with a value that fits",
             Error::NoFile { .. } => {
                 "check the path; a pattern such as 'vm_cpu_readings-*.csv.gz' belongs in quotes"
             }
             Error::TooShort {
-                series,
+                series: 0,
                 all_series: 1,
                 ..
-            } if series == 0 => {
+            } => {
                 "one series can be split by time alone: --split-by time; or ask for one set, such as --split 20,0,0"
             }
             Error::TooShort { all_available: 0, .. } => {
                 "no run of readings is as long as the horizon: choose a shorter --horizon; `--dry-run` says how many gaps there are"
             }
             Error::TooShort { .. } => "ask for fewer episodes with --split, or a shorter --horizon",
+            Error::OtherKind { .. } => {
+                "the message says what the file is; text may be packed with gzip, zlib or zstd"
+            }
+            Error::UnclosedQuote { .. } => {
+                "close the quote, or double it if it is part of the text; or the file is truncated: fetch it again"
+            }
+            Error::Empty { has_header: true, .. } => {
+                "the file ends after its header: export it again with its rows"
+            }
             Error::Empty { .. } | Error::Unreadable { .. } => "the file may be truncated: fetch it again",
             Error::DuplicateColumn { .. } => "give each column a name of its own",
             Error::UnsortedTime { .. } => {

@@ -71,12 +71,14 @@ impl Section for ModelSection {
 impl ModelSection {
     /// The learned policy before it is trained.
     pub(crate) fn laau(&self) -> Result<Laau, Failure> {
-        let stray = |key: &str, of: &str, is_given: bool| match is_given {
-            true => Err(Failure::new(
+        let stray = |key: &str, of: &str, is_given: bool| {
+            if !is_given {
+                return Ok(());
+            }
+            Err(Failure::new(
                 format_args!("`{key}` in [model] is a key of network = \"{of}\""),
                 format_args!("leave it out, or choose --network {of}"),
-            )),
-            false => Ok(()),
+            ))
         };
         let network = match self.network.unwrap_or(Family::Mlp) {
             Family::Mlp => {

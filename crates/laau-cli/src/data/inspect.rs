@@ -373,7 +373,7 @@ fn policy(path: &Path) -> Result<(String, Value), Failure> {
         .then(|| GuardedDocument::from_bytes(&policy.document.bytes))
         .transpose()?;
     let fitted = match &guard {
-        None => part(&policy.document.kind, &policy.document.bytes).1,
+        None => part(policy.document.kind, &policy.document.bytes).1,
         Some(_) => Value::Null,
     };
     rows.extend(told_of_fit("fitted", &fitted));
