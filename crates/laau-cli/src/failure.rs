@@ -191,7 +191,6 @@ impl From<laau::data::Error> for Failure {
             Error::Invalid { what: "gap", .. } => {
                 "with --split-by time or both, --gap is a number of steps, or a duration where times are ISO 8601 or since 1970"
             }
-            Error::Invalid { what: "horizon", .. } => "choose a shorter --horizon",
             Error::Invalid { .. } => "`laau config --default` shows every key with a value that fits",
             Error::NoFile { .. } => {
                 "check the path; a pattern such as 'vm_cpu_readings-*.csv.gz' belongs in quotes"

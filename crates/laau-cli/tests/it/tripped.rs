@@ -336,7 +336,7 @@ fn everything_that_is_written_can_be_inspected() {
 
     let policy = bench.stdout("inspect report/mw.policy", "");
     assert!(
-        policy.contains("\nfitted             mirror = entropic, start = "),
+        policy.contains("\nfitted             mirror = entropic, "),
         "{policy}"
     );
     bench.check_failure(
