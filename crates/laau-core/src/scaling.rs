@@ -46,6 +46,9 @@ pub struct ScaledColumn {
     pub greatest: Option<f64>,
     /// The context that smaller ones are raised to.
     pub floor: Option<f64>,
+    /// The least reading that was raised to one of these bounds, and the greatest that was lowered: what was seen is not odd.
+    #[serde(default, skip_serializing_if = "is_unbounded")]
+    pub moved: [Option<f64>; 2],
 }
 
 impl ScaledColumn {
@@ -57,6 +60,7 @@ impl ScaledColumn {
             least: None,
             greatest: None,
             floor: None,
+            moved: [None; 2],
         }
     }
 }
@@ -123,16 +127,56 @@ impl Scaling {
         Ok(contexts)
     }
 
-    /// The contexts that readings would be if none were raised or lowered: these say how far a reading is outside.
+    /// The contexts that readings would be if none were raised or lowered further than those of the import: these say how far a
+    /// reading is outside.
     ///
     /// # Errors
     /// As [`Scaling::contexts`].
     pub fn unbounded(&self, series: Option<&str>, readings: &[f64]) -> Result<Vec<f64>, Error> {
         let constants = self.constants_of(series, readings)?;
-        let pairs = constants.iter().zip(readings);
-        Ok(pairs
-            .map(|(constants, &reading)| constants.apply(reading))
-            .collect())
+        let mut contexts = self.contexts(series, readings)?;
+        let columns = self.columns.iter().zip(constants).zip(readings);
+        for (context, ((column, constants), &reading)) in contexts.iter_mut().zip(columns) {
+            let free = match constants.scale {
+                // All readings of the training were one. A width that is not known counts as large as the value.
+                0.0 if reading == constants.offset => *context,
+                0.0 => (reading - constants.offset) / constants.offset.abs(),
+                _ => constants.apply(reading),
+            };
+            let [raised, lowered] = column.moved;
+            let was_seen = if free < *context {
+                raised.is_some_and(|least| least <= reading)
+            } else {
+                lowered.is_some_and(|most| reading <= most)
+            };
+            if !was_seen {
+                *context = free;
+            }
+        }
+        Ok(contexts)
+    }
+
+    /// In what the contexts of another trace mean something else, in words; nothing if a policy of one can play the other. Constants
+    /// may differ: they are those of the series.
+    #[must_use]
+    pub fn difference(&self, other: &Self) -> Option<String> {
+        let names = |scaling: &Self| -> Vec<String> {
+            let columns = scaling.columns.iter();
+            columns.map(|column| column.name.clone()).collect()
+        };
+        let (ours, theirs) = (names(self), names(other));
+        let sorted = |names: &[String]| {
+            let mut names = names.to_vec();
+            names.sort_unstable();
+            names
+        };
+        if self.kind != other.kind {
+            Some(format!("normalisation `{}` and `{}`", self.kind, other.kind))
+        } else if ours != theirs && sorted(&ours) == sorted(&theirs) {
+            Some(format!("columns {} and {}", ours.join(", "), theirs.join(", ")))
+        } else {
+            None
+        }
     }
 
     /// The constants of a series, for readings that are accepted.
@@ -204,11 +248,10 @@ impl TrainedOn {
     /// Measures a training set of at least one episode.
     #[must_use]
     pub fn of(train: &Episodes) -> Self {
-        let per_step = 1.0 / train.horizon() as f64;
+        let steps = train.horizon() as f64;
         let contexts = train.contexts().iter().copied();
-        let budgets = train
-            .iter()
-            .flat_map(|episode| episode.budgets().iter().map(|b| b * per_step));
+        // By the same division as a budget that is judged: what was seen in training is inside to the last bit.
+        let budgets = train.budgets().iter().map(|budget| budget / steps);
         Self {
             scaling: train.scaling().cloned(),
             contexts: ranges(&contexts, train.context_len()),
@@ -269,7 +312,8 @@ fn far<'a>(ranges: &'a [ValueRange], values: &[f64], factor: f64) -> Option<(usi
                 0.0 => range.max.abs(),
                 width => width,
             };
-            !(range.min - factor * width..=range.max + factor * width).contains(value)
+            let outside = (range.min - value).max(value - range.max);
+            outside > 0.0 && outside > factor * width
         })
 }
 
@@ -343,6 +387,68 @@ mod tests {
             "budget 0 is 21 per step, far outside the training range [10, 15]"
         );
         assert!(trained.budget_outside(&[24.0, 30.0], 2, 1.0).is_some());
+        // 49 · (1/49) is not 1.
+        let train = Episodes::new(49, 1, 1, vec![0.5; 49], vec![49.0]).unwrap();
+        assert_eq!(TrainedOn::of(&train).budget_outside(&[49.0], 49, 0.0), None);
+    }
+
+    #[test]
+    fn a_reading_of_a_series_that_was_constant_is_outside_unless_it_is_the_same() {
+        let scaling = |offset| Scaling {
+            kind: "min-max".to_owned(),
+            columns: vec![ScaledColumn::new("load")],
+            constants: Constants::Shared(vec![Affine { offset, scale: 0.0 }]),
+        };
+        assert_eq!(scaling(0.0).unbounded(None, &[0.0]), Ok(vec![0.0]));
+        assert_eq!(scaling(0.0).unbounded(None, &[80.0]), Ok(vec![f64::INFINITY]));
+        assert_eq!(scaling(4.0).unbounded(None, &[5.0]), Ok(vec![0.25]));
+        assert_eq!(scaling(-4.0).unbounded(None, &[-5.0]), Ok(vec![-0.25]));
+        assert_eq!(scaling(4.0).contexts(None, &[5.0]), Ok(vec![0.0]));
+    }
+
+    #[test]
+    fn a_reading_that_was_raised_or_lowered_in_the_import_is_not_odd() {
+        let mut column = ScaledColumn::new("load");
+        (column.floor, column.greatest) = (Some(0.5), Some(40.0));
+        column.moved = [Some(2.0), Some(90.0)];
+        let scaling = Scaling {
+            kind: "none".to_owned(),
+            columns: vec![column],
+            constants: Constants::Shared(vec![Affine {
+                offset: 0.0,
+                scale: 10.0,
+            }]),
+        };
+        for (reading, expected) in [(1.9, 0.19), (2.0, 0.5), (20.0, 2.0), (90.0, 4.0), (91.0, 9.1)] {
+            assert_eq!(
+                scaling.unbounded(None, &[reading]),
+                Ok(vec![expected]),
+                "{reading}"
+            );
+        }
+    }
+
+    #[test]
+    fn scalings_that_give_contexts_another_meaning_are_told_apart() {
+        let scaling = |kind: &str, names: &[&str]| Scaling {
+            kind: kind.to_owned(),
+            columns: names.iter().map(|name| ScaledColumn::new(*name)).collect(),
+            constants: Constants::Shared(vec![Affine::IDENTITY; names.len()]),
+        };
+        let one = scaling("percent", &["cpu", "memory"]);
+        assert_eq!(one.difference(&one), None);
+        assert_eq!(
+            one.difference(&scaling("percent", &["avgcpu", "avgmemory"])),
+            None
+        );
+        assert_eq!(
+            one.difference(&scaling("none", &["cpu", "memory"])).unwrap(),
+            "normalisation `percent` and `none`"
+        );
+        assert_eq!(
+            one.difference(&scaling("percent", &["memory", "cpu"])).unwrap(),
+            "columns cpu, memory and memory, cpu"
+        );
     }
 
     #[test]
@@ -361,5 +467,9 @@ mod tests {
         );
         assert!(trained.outside(&[0.4, 6.1], 1.0).is_some());
         assert!(trained.outside(&[0.7, 3.0], 0.0).is_some());
+        assert_eq!(trained.outside(&[0.2, 3.0], 0.0), None);
+        assert_eq!(trained.outside(&[35.0, 9.0], f64::INFINITY), None);
+        let zeros = TrainedOn::of(&Episodes::new(1, 1, 1, vec![0.0], vec![9.0]).unwrap());
+        assert_eq!(zeros.outside(&[0.0], f64::INFINITY), None);
     }
 }

@@ -113,7 +113,13 @@ pub enum Error {
         "{}, row {row}: expected {expected} columns, found more, the next is {}{}",
         file.display(),
         if found.is_empty() { "empty".to_owned() } else { format!("`{found}`") },
-        if found.bytes().all(|byte| byte.is_ascii_digit()) { " (numbers have a decimal point, not a comma)" } else { "" }
+        if found.is_empty() {
+            " (a number has a decimal comma, or some rows end with a separator and the header or other rows do not)"
+        } else if found.bytes().all(|byte| byte.is_ascii_digit()) {
+            " (numbers have a decimal point, not a comma)"
+        } else {
+            ""
+        }
     )]
     TooManyColumns {
         /// The file.

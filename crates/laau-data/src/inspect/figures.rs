@@ -48,11 +48,8 @@ pub fn table_columns(path: &Path) -> Result<Vec<String>, Error> {
 /// A file that cannot be read or has no rows.
 pub fn inspect_table(path: &Path) -> Result<TableFigures, Error> {
     let layout = find_layout(path, true)?;
-    let wanted: Vec<Wanted> = layout
-        .names
-        .iter()
-        .map(|name| (name.clone(), Kind::Any))
-        .collect();
+    let names: Vec<&String> = layout.names.iter().filter(|name| !name.is_empty()).collect();
+    let wanted: Vec<Wanted> = names.iter().map(|name| ((*name).clone(), Kind::Any)).collect();
     let (rows, columns) = fold_blocks(
         path,
         &layout,
@@ -68,11 +65,11 @@ pub fn inspect_table(path: &Path) -> Result<TableFigures, Error> {
             Ok(())
         },
     )?;
-    let told = layout.names.into_iter().zip(columns);
+    let told = names.into_iter().zip(columns);
     Ok(TableFigures {
         rows,
         columns: told
-            .map(|(name, cells): (_, Cells)| cells.told(name, rows))
+            .map(|(name, cells): (_, Cells)| cells.told(name.clone(), rows))
             .collect(),
     })
 }

@@ -224,7 +224,9 @@ fn names_of_text(file: &Path, csv: Csv, is_separated: bool) -> Result<(Csv, Vec<
         has_header: false,
     })?;
     let mut seen = BTreeSet::new();
-    match names.iter().find(|name| !seen.insert(*name)) {
+    // Of columns without a name there may be many: spreadsheets leave them behind the others.
+    let mut named = names.iter().filter(|name| !name.is_empty());
+    match named.find(|name| !seen.insert(*name)) {
         Some(twice) if csv.header => Err(Error::DuplicateColumn {
             file: file.to_path_buf(),
             column: twice.clone(),

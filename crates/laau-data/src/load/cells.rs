@@ -16,9 +16,14 @@ pub(crate) struct Csv {
     pub(crate) separator: u8,
 }
 
-/// A quote is not closed by the end of the file.
-#[derive(Debug)]
-pub(crate) struct Unclosed;
+/// What is wrong with the quotes of a row.
+#[derive(Debug, PartialEq)]
+pub(crate) enum BadQuote {
+    /// One is not closed by the end of the file.
+    Unclosed,
+    /// The next one is on a later line, and does not end a cell: it most likely begins another, and whole rows stand between the two.
+    Torn,
+}
 
 /// The places of the cells of a text.
 #[derive(Debug, Default)]
@@ -33,8 +38,8 @@ impl Cells {
     /// Finds the cells of the whole rows of a text.
     ///
     /// # Errors
-    /// A quote that is not closed by the end of the file. The cells of the rows before it are found.
-    pub(crate) fn find(&mut self, csv: Csv, text: &str, is_last: bool) -> Result<(), Unclosed> {
+    /// A quote that is not closed by the end of the file, or not by the next one. The cells of the rows before it are found.
+    pub(crate) fn find(&mut self, csv: Csv, text: &str, is_last: bool) -> Result<(), BadQuote> {
         self.ends.clear();
         self.rows.clear();
         // No row ends behind the last line break, and the beginning of one can be long.
@@ -44,13 +49,13 @@ impl Cells {
             text.rfind('\n').map_or(0, |end| end + 1)
         };
         let bytes = &text.as_bytes()[..whole];
-        let is_closed = if csv.quoted && bytes.contains(&b'"') {
-            find_outside_quotes(bytes, csv.separator, b'\n', &mut self.ends)
+        let found = if csv.quoted && bytes.contains(&b'"') {
+            find_outside_quotes(bytes, csv.separator, &mut self.ends)
         } else {
             find_all(bytes, csv.separator, b'\n', &mut self.ends);
-            true
+            Ok(())
         };
-        if is_last && is_closed && bytes.last().is_some_and(|byte| *byte != b'\n') {
+        if is_last && found.is_ok() && bytes.last().is_some_and(|byte| *byte != b'\n') {
             self.ends.push(bytes.len());
         }
         for (cell, &end) in self.ends.iter().enumerate() {
@@ -58,10 +63,11 @@ impl Cells {
                 self.rows.push(cell + 1);
             }
         }
-        if is_last && !is_closed {
-            return Err(Unclosed);
+        match found {
+            // The rest of it is still to come.
+            Err(BadQuote::Unclosed) if !is_last => Ok(()),
+            found => found,
         }
-        Ok(())
     }
 
     /// Number of rows.
@@ -146,17 +152,19 @@ pub(crate) fn has_lone_return(row: &str) -> bool {
     !row.contains('"') && row.trim_end_matches(['\r', '\n']).contains('\r')
 }
 
-/// Appends the places of two bytes outside quotes, and returns whether all quotes are closed.
-fn find_outside_quotes(bytes: &[u8], a: u8, b: u8, places: &mut Vec<usize>) -> bool {
+/// Appends the places outside quotes where a cell ends.
+fn find_outside_quotes(bytes: &[u8], separator: u8, places: &mut Vec<usize>) -> Result<(), BadQuote> {
     let mut at = 0;
     while at < bytes.len() {
         if bytes[at] == b'"' {
-            match closing_quote(bytes, at + 1) {
-                Some(close) => at = close + 1,
-                None => return false,
+            let close = closing_quote(bytes, at + 1).ok_or(BadQuote::Unclosed)?;
+            let is_end = |byte: &u8| [separator, b'\r', b'\n'].contains(byte);
+            if bytes[at..close].contains(&b'\n') && !bytes.get(close + 1).is_none_or(is_end) {
+                return Err(BadQuote::Torn);
             }
+            at = close + 1;
         }
-        match find_either(bytes, at, a, b) {
+        match find_either(bytes, at, separator, b'\n') {
             Some(place) => {
                 places.push(place);
                 at = place + 1;
@@ -164,7 +172,7 @@ fn find_outside_quotes(bytes: &[u8], a: u8, b: u8, places: &mut Vec<usize>) -> b
             None => break,
         }
     }
-    true
+    Ok(())
 }
 
 /// The place of the quote that closes a cell; two in a row stand for one in it.
@@ -221,6 +229,26 @@ mod tests {
             ("a\"b\";c\n", &[&["a\"b\"", "c"]]),
         ] {
             assert_eq!(split(text, false), rows, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_quote_that_is_closed_by_another_cells_is_refused() {
+        let csv = Csv {
+            header: false,
+            quoted: true,
+            separator: b',',
+        };
+        for (text, is_last, expected, rows) in [
+            ("a\n1,\"b\n2,c\n3,\"d\n4,e\n", false, Err(BadQuote::Torn), 1),
+            ("a\n1,\"b\n", true, Err(BadQuote::Unclosed), 1),
+            ("a\n1,\"b\n", false, Ok(()), 1),
+            ("1,\"b\n2\"\r\n1,\"b\n2\",\n1,\"b\n2\"", true, Ok(()), 3),
+            ("1,\"b\"c\n", true, Ok(()), 1),
+        ] {
+            let mut cells = Cells::default();
+            assert_eq!(cells.find(csv, text, is_last), expected, "{text:?}");
+            assert_eq!(cells.rows(), rows, "{text:?}");
         }
     }
 

@@ -56,6 +56,8 @@ pub(crate) struct CheckedTrace<'a> {
     irregular: Irregular,
     range: (f64, f64),
     out_of_range: OutOfRange,
+    /// Of each column the least reading that was raised to the range, and the greatest that was lowered.
+    pub(crate) moved: Vec<[Option<f64>; 2]>,
     last: Vec<Option<i64>>,
     /// A distance that contradicts the inferred step, and how many more readings may tell why.
     contradiction: Option<(Error, u32)>,
@@ -93,6 +95,7 @@ impl<'a> CheckedTrace<'a> {
             irregular,
             range: normalisation.range(),
             out_of_range,
+            moved: vec![[None; 2]; trace.values().len()],
             last: Vec::new(),
             contradiction: None,
         })
@@ -240,7 +243,8 @@ impl<'a> CheckedTrace<'a> {
 
     fn clamp(&mut self, file: &Path, run: Run<'_>, values: &[f64], out: &mut [f64]) -> Result<(), Error> {
         let (lower, upper) = self.range;
-        for ((column, value), out) in self.columns.iter().zip(values).zip(out) {
+        let columns = self.columns.iter().zip(&mut self.moved);
+        for (((column, moved), value), out) in columns.zip(values).zip(out) {
             let cell = || Cell::new(file, run.row, column.name.as_str());
             *out = if value.is_nan() {
                 return Err(cell().refuse("a finite number", value.to_string()));
@@ -261,6 +265,11 @@ impl<'a> CheckedTrace<'a> {
                 });
             }
             self.counts.clamped += 1;
+            if *value < lower {
+                moved[0] = Some(moved[0].map_or(*value, |least| value.min(least)));
+            } else {
+                moved[1] = Some(moved[1].map_or(*value, |most| value.max(most)));
+            }
         }
         Ok(())
     }

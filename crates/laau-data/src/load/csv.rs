@@ -17,8 +17,8 @@ use flate2::bufread::{MultiGzDecoder, ZlibDecoder};
 use crate::error::{Cell, Error};
 use crate::load::ahead::Ahead;
 use crate::load::block::{Block, Column, Kind, Layout, Wanted, malformed, shorten};
-use crate::load::cells::{Cells, Csv, Unclosed, find_separator, has_lone_return};
-use crate::load::foreign::foreign;
+use crate::load::cells::{BadQuote, Cells, Csv, find_separator, has_lone_return};
+use crate::load::foreign::{foreign, is_printable};
 use crate::load::number::{integer, number};
 
 /// Bytes that are unpacked at once, few enough to stay in a processor's cache until they are parsed.
@@ -80,7 +80,7 @@ pub(crate) fn first_row(
             return Err(Fault::Error(lone_returns(file)));
         }
         let contents = (0..cells.columns(0)).map(|column| cells.get(csv, text, 0, column));
-        found = Some(contents.map(Cow::into_owned).collect());
+        found = Some(contents.map(|name| name.trim().to_owned()).collect());
         Ok((0, true))
     })
     .map_err(|fault| fault.after(file, 0, 0))?;
@@ -126,9 +126,13 @@ impl Fault {
     }
 }
 
-impl From<Unclosed> for Fault {
-    fn from(_: Unclosed) -> Self {
-        Self::Unclosed("the end of the file".to_owned())
+impl From<BadQuote> for Fault {
+    fn from(quote: BadQuote) -> Self {
+        let found = match quote {
+            BadQuote::Unclosed => "the end of the file",
+            BadQuote::Torn => "text behind the next quote, which is on a later line",
+        };
+        Self::Unclosed(found.to_owned())
     }
 }
 
@@ -223,6 +227,8 @@ fn read_text(
 fn open(file: &Path) -> std::io::Result<Box<dyn Read + Send>> {
     let mut reader = BufReader::with_capacity(CHUNK, File::open(file)?);
     Ok(match reader.fill_buf()? {
+        // A header may begin with the letters that zlib does.
+        text if is_printable(text) => Box::new(reader),
         [0x1f, 0x8b, _, _, ..] => Box::new(MultiGzDecoder::new(Ahead::new(reader)?)),
         [0x78, 0x01 | 0x5e | 0x9c | 0xda, _, _, ..] => Box::new(ZlibDecoder::new(Ahead::new(reader)?)),
         [0x28, 0xb5, 0x2f, 0xfd, ..] => Box::new(zstd::Decoder::with_buffer(Ahead::new(reader)?)?),
@@ -294,11 +300,11 @@ struct Parser<'a> {
     at_header: bool,
     /// Rows so far.
     rows: u64,
-    /// How many columns have a name: not the last one of a header that ends with a separator.
+    /// How many columns there are up to the last that has a name: a header may end with separators.
     width: usize,
-    /// Whether a row may end with a separator. Some programs end every row so, and some the header too; in one row of many it is
-    /// rather a decimal comma, which moves an empty last cell behind the columns.
-    may_trail: bool,
+    /// How many empty cells a row may have behind them. Some programs end every row with a separator, and some the header too; in one
+    /// row of many it is rather a decimal comma, which moves an empty last cell behind the columns. None, once a row has none.
+    trailing: usize,
     cells: Cells,
 }
 
@@ -306,13 +312,16 @@ impl<'a> Parser<'a> {
     fn new(file: &'a Path, csv: Csv, layout: &'a Layout, wanted: &'a [Wanted], limit: Option<usize>) -> Self {
         let slot = |name: &String| wanted.iter().position(|(wanted, _)| wanted == name);
         let slots: Vec<_> = layout.names.iter().map(slot).collect();
-        let last = slots.last().copied().flatten();
-        let is_nameless = csv.header && last.is_none() && layout.names.last().is_some_and(String::is_empty);
+        let is_named =
+            |(name, slot): (&String, &Option<usize>)| !csv.header || slot.is_some() || !name.is_empty();
+        let last = layout.names.iter().zip(&slots).rposition(is_named);
+        let width = last.map_or(0, |last| last + 1);
         // A decimal comma cannot hide where the last column is never empty.
-        let is_never_empty = last.is_some_and(|slot| wanted[slot].1 != Kind::Any);
+        let is_never_empty =
+            last.is_some_and(|last| slots[last].is_some_and(|slot| wanted[slot].1 != Kind::Any));
         Self {
-            width: slots.len() - usize::from(is_nameless),
-            may_trail: is_nameless || is_never_empty,
+            width,
+            trailing: (slots.len() - width).max(is_never_empty.into()),
             file,
             csv,
             layout,
@@ -352,16 +361,18 @@ impl<'a> Parser<'a> {
             .map(|(_, kind)| Column::with_capacity(*kind, rows.len()))
             .collect();
         // The row and column of the first error. In a row, a cell too many comes before a malformed one.
-        let (width, is_nameless, mut may_trail) = (self.width, self.width < self.slots.len(), self.may_trail);
+        let (width, mut trailing) = (self.width, self.trailing);
         let is_beyond = |row: &usize| {
             let count = cells.columns(*row);
-            let is_trailing =
-                may_trail && count == width + 1 && cells.get(self.csv, text, *row, width).is_empty();
-            may_trail &= is_nameless || is_trailing;
-            count > width && !is_trailing
+            let is_empty = |column| cells.get(self.csv, text, *row, column).is_empty();
+            if count == width + trailing && (width..count).all(is_empty) {
+                return false;
+            }
+            trailing = 0;
+            count > width
         };
         let mut wrong = rows.clone().find(is_beyond).map(|row| (row, width));
-        self.may_trail = may_trail;
+        self.trailing = trailing;
         for (column, slot) in self.slots.iter().enumerate() {
             let Some(slot) = *slot else { continue };
             let contents = cells.column(self.csv, text, rows.clone(), column);

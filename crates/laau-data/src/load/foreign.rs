@@ -3,7 +3,10 @@
 /// What a file that is not separated text is, and what to do about it.
 pub(crate) fn foreign(first: &[u8]) -> Option<&'static str> {
     const KINDS: [(&[u8], &str); 15] = [
-        (b"PAR1", "a Parquet file: give it a name that ends with .parquet"),
+        (
+            b"PAR1",
+            "a Parquet file: unpack it if it is packed, and give it a name that ends with .parquet",
+        ),
         (
             b"ARROW1",
             "a file of Arrow or Feather: save it as Parquet or as separated text",
@@ -38,8 +41,7 @@ pub(crate) fn foreign(first: &[u8]) -> Option<&'static str> {
         (b"\xfe\xff", UTF_16),
     ];
     // Text may begin with the letters of one of them.
-    let is_text = |byte: &u8| *byte >= 0x20 || byte.is_ascii_whitespace();
-    if !first.starts_with(b"\xff") && !first.starts_with(b"\xfe") && first.iter().take(1024).all(is_text) {
+    if !first.starts_with(b"\xff") && !first.starts_with(b"\xfe") && is_printable(first) {
         return None;
     }
     let found = KINDS.iter().find(|(magic, _)| first.starts_with(magic));
@@ -55,6 +57,12 @@ pub(crate) fn foreign(first: &[u8]) -> Option<&'static str> {
         _ if first.iter().take(1024).any(|byte| *byte == 0) => Some("a binary file of an unknown kind"),
         _ => None,
     }
+}
+
+/// Whether the first bytes can be those of text: packed ones soon have a control character among them.
+pub(crate) fn is_printable(first: &[u8]) -> bool {
+    let is_text = |byte: &u8| *byte >= 0x20 || byte.is_ascii_whitespace();
+    first.iter().take(1024).all(is_text)
 }
 
 const UTF_16: &str = "text in UTF-16: save it as UTF-8";

@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use polars::prelude::{
-    AnyValue, Column as Series, DataFrame, DataType, Engine, FileMetadata, LazyFrame, ParquetReader,
-    PlRefPath, PlanCallback, PolarsError, ScanArgsParquet, SerReader as _, TimeUnit, col, infer_schema,
+    AnyValue, Column as Series, DataFrame, DataType, Engine, FileMetadata, Int64Chunked, LazyFrame,
+    ParquetReader, PlRefPath, PlanCallback, PolarsError, ScanArgsParquet, SerReader as _, TimeUnit, col,
+    infer_schema,
 };
 
 use crate::error::{Cell, Error};
@@ -19,7 +20,8 @@ use crate::load::block::{
 use crate::load::decoder::{DAMAGED, Panicked, decode};
 use crate::load::footer;
 use crate::load::foreign::foreign;
-use crate::load::time::Times;
+use crate::load::text::Texts;
+use crate::load::time::{Times, stamp};
 
 /// Reads the wanted columns of a file, block by block and in order, in memory that does not grow with the file.
 ///
@@ -175,10 +177,16 @@ fn check_kind(file: &Path, source: &mut File) -> std::io::Result<Result<(), Erro
         return Ok(Ok(()));
     }
     let found = match foreign(&first) {
+        _ if first.starts_with(b"\x1f\x8b") || first.starts_with(b"\x28\xb5\x2f\xfd") => {
+            "a packed file: unpack it first"
+        }
         _ if first.is_empty() => "an empty file",
         _ if first.starts_with(b"PARE") => "an encrypted one: save it without encryption",
         Some(found) => found,
-        None if str::from_utf8(&first).is_ok() => "text: give it a name that ends with .csv",
+        // The last letter may be cut in two.
+        None if str::from_utf8(&first).map_or_else(|error| error.error_len().is_none(), |_| true) => {
+            "text: give it a name that ends with .csv"
+        }
         None => "a file of an unknown kind",
     };
     Ok(Err(Error::OtherKind {
@@ -218,11 +226,15 @@ fn check<'a>(
             return Err(missing_column(file, name, &layout.names));
         };
         let is_text = found.as_ref().is_some_and(DataType::is_string);
+        let is_category = found
+            .as_ref()
+            .is_some_and(|found| found.is_categorical() || found.is_enum());
         let is_whole = found
             .as_ref()
             .is_some_and(|found| found.is_integer() && !is_short(found));
         let fits = match kind {
-            Kind::Text | Kind::Time(Times::Numbers) => is_text || is_whole,
+            Kind::Text => is_text || is_whole || is_category,
+            Kind::Time(Times::Numbers) => is_text || is_whole,
             Kind::Any => found.as_ref().is_some_and(|found| !is_short(found)),
             Kind::Integer => is_whole,
             Kind::Time(Times::Unknown) => is_text,
@@ -231,7 +243,9 @@ fn check<'a>(
         };
         if !fits {
             // One that holds what is wanted in a form that is not read.
-            let is_cast = found.as_ref().is_none_or(is_short);
+            let is_number = !matches!(kind, Kind::Text | Kind::Any | Kind::Number);
+            let is_cast = (found.as_ref())
+                .is_none_or(|found| is_short(found) || is_category || is_number && found.is_float());
             let advice = match kind {
                 _ if !is_cast => "",
                 Kind::Text | Kind::Any => " (cast it to String)",
@@ -258,10 +272,7 @@ fn scan(file: &Path, wanted: &[Wanted], limit: Option<usize>) -> Result<LazyFram
         ..ScanArgsParquet::default()
     };
     let frame = LazyFrame::scan_parquet(path(file)?, options).map_err(|error| unreadable(file, &error))?;
-    let columns = wanted.iter().map(|(name, kind)| match kind {
-        Kind::Any => col(name.as_str()).cast(DataType::String),
-        _ => col(name.as_str()),
-    });
+    let columns = wanted.iter().map(|(name, _)| col(name.as_str()));
     let frame = frame.select(columns.collect::<Vec<_>>());
     Ok(match limit {
         #[expect(clippy::cast_possible_truncation, reason = "a limit of a few rows")]
@@ -284,7 +295,8 @@ fn read_row_groups(
         row_groups: Vec::new(),
         ..metadata.clone()
     };
-    for group in &metadata.row_groups {
+    // Whoever takes the rows would take a group without any for the end of the file.
+    for group in metadata.row_groups.iter().filter(|group| group.num_rows() > 0) {
         one.num_rows = group.num_rows();
         one.row_groups = vec![group.clone()];
         let mut reader = ParquetReader::new(source.try_clone()?)
@@ -294,14 +306,7 @@ fn read_row_groups(
                 limit.map_or(one.num_rows, |limit| limit.min(one.num_rows)),
             )));
         reader.set_metadata(Arc::new(one.clone()));
-        let mut frame = reader.finish()?.select(&names)?;
-        for (name, kind) in wanted {
-            if *kind == Kind::Any {
-                let text = frame.column(name)?.cast(&DataType::String)?;
-                frame.with_column(text)?;
-            }
-        }
-        if each(frame)? {
+        if each(reader.finish()?.select(&names)?)? {
             break;
         }
     }
@@ -352,13 +357,20 @@ fn convert_column(
         match value.get_str() {
             Some(text) => malformed(layout, *kind, cell, text),
             None if value.is_null() => cell.refuse(kind.expected(), "nothing"),
-            None if is_stamp(series.dtype()) => cell.refuse(WHOLE_SECONDS, value.to_string()),
             None => cell.refuse(kind.expected(), value.to_string()),
         }
     };
     // A cast that is not strict turns a number that does not fit into null.
     let cast = |to| series.cast(&to).map_err(fault);
     match kind {
+        Kind::Any if is_stamp(series.dtype()) => {
+            let stamps = Stamps::of(series).map_err(fault)?;
+            let mut texts = Texts::with_capacity(stamps.counts.len());
+            for count in stamps.counts.iter() {
+                texts.push(&count.map_or_else(String::new, |count| stamps.told(count)));
+            }
+            Ok(Column::Text(texts))
+        }
         Kind::Text | Kind::Any => {
             let texts = cast(DataType::String)?;
             let texts = texts.str().map_err(fault)?.iter();
@@ -372,20 +384,15 @@ fn convert_column(
             .collect::<Result<_, _>>()
             .map(Column::Integer),
         Kind::Time(_) if is_stamp(series.dtype()) => {
-            // Days, or parts of a second; a time between two seconds is refused, as it is in text.
-            let (seconds, parts) = match series.dtype() {
-                DataType::Datetime(TimeUnit::Milliseconds, _) => (1, 1_000),
-                DataType::Datetime(TimeUnit::Microseconds, _) => (1, 1_000_000),
-                DataType::Datetime(TimeUnit::Nanoseconds, _) => (1, 1_000_000_000),
-                _ => (86_400, 1),
-            };
-            let counts = series.to_physical_repr().cast(&DataType::Int64).map_err(fault)?;
-            (counts.i64().map_err(fault)?.iter().enumerate())
+            // A time between two seconds is refused, as it is in text.
+            let stamps = Stamps::of(series).map_err(fault)?;
+            (stamps.counts.iter().enumerate())
                 .map(|(index, count)| {
-                    count
-                        .filter(|count| count % parts == 0)
-                        .map(|count| count / parts * seconds)
-                        .ok_or_else(|| wrong(index))
+                    let count = count.ok_or_else(|| wrong(index))?;
+                    stamps.seconds(count).ok_or_else(|| {
+                        Cell::new(file, first_row + index as u64, name)
+                            .refuse(WHOLE_SECONDS, stamps.told(count))
+                    })
                 })
                 .collect::<Result<_, _>>()
                 .map(Column::Integer)
@@ -398,6 +405,50 @@ fn convert_column(
             .map(|(index, value)| value.filter(|v| v.is_finite()).ok_or_else(|| wrong(index)))
             .collect::<Result<_, _>>()
             .map(Column::Number),
+    }
+}
+
+/// A column of dates, or of dates with a time, as it is counted. Polars cannot write those of a zone as text, as it is built here.
+struct Stamps {
+    counts: Int64Chunked,
+    /// Seconds of a count of dates.
+    seconds: i64,
+    /// Counts of a second.
+    parts: i64,
+}
+
+impl Stamps {
+    fn of(series: &Series) -> Result<Self, PolarsError> {
+        let (seconds, parts) = match series.dtype() {
+            DataType::Datetime(TimeUnit::Milliseconds, _) => (1, 1_000),
+            DataType::Datetime(TimeUnit::Microseconds, _) => (1, 1_000_000),
+            DataType::Datetime(TimeUnit::Nanoseconds, _) => (1, 1_000_000_000),
+            _ => (86_400, 1),
+        };
+        let counts = series.to_physical_repr().cast(&DataType::Int64)?;
+        Ok(Self {
+            counts: counts.i64()?.clone(),
+            seconds,
+            parts,
+        })
+    }
+
+    /// The seconds since 1970, if they are whole.
+    fn seconds(&self, count: i64) -> Option<i64> {
+        (count % self.parts == 0).then(|| count / self.parts * self.seconds)
+    }
+
+    /// As it is written in text.
+    fn told(&self, count: i64) -> String {
+        let whole = stamp(count.div_euclid(self.parts) * self.seconds);
+        match count.rem_euclid(self.parts) {
+            0 if self.parts == 1 => whole.split('T').next().unwrap_or_default().to_owned(),
+            0 => whole,
+            part => {
+                let digits = self.parts.ilog10() as usize;
+                format!("{}.{part:0digits$}Z", whole.trim_end_matches('Z'))
+            }
+        }
     }
 }
 

@@ -83,18 +83,29 @@ pub(crate) fn sort_by_first_time(
     time: usize,
 ) -> Result<Vec<(PathBuf, Layout)>, Error> {
     let mut timed = Vec::with_capacity(files.len());
-    for (file, layout) in files {
-        let first = Arc::new(Mutex::new(i64::MIN));
-        let found = Arc::clone(&first);
-        read_blocks(&file, &layout, wanted, Some(1), move |block| {
-            if let Some(&time) = block.integers(time).first() {
-                *lock(&found) = time;
-            }
-            Ok(ControlFlow::Break(()))
-        })?;
-        let first = *lock(&first);
-        timed.push((first, (file, layout)));
+    for file in files {
+        timed.push((first_time(&file, wanted, time)?, file));
     }
     timed.sort_by_key(|(first, _)| *first);
     Ok(timed.into_iter().map(|(_, file)| file).collect())
+}
+
+/// The time in the first row of a file.
+///
+/// # Errors
+/// A bad first row.
+pub(crate) fn first_time(
+    (file, layout): &(PathBuf, Layout),
+    wanted: &[Wanted],
+    time: usize,
+) -> Result<i64, Error> {
+    let first = Arc::new(Mutex::new(i64::MIN));
+    let found = Arc::clone(&first);
+    read_blocks(file, layout, wanted, Some(1), move |block| {
+        if let Some(&time) = block.integers(time).first() {
+            *lock(&found) = time;
+        }
+        Ok(ControlFlow::Break(()))
+    })?;
+    Ok(*lock(&first))
 }

@@ -12,9 +12,9 @@ use crate::load::block::{
 };
 use crate::load::cells::Csv;
 use crate::load::parquet::times_of_type;
-use crate::load::stream::{Convert, sort_by_first_time, stream};
+use crate::load::stream::{Convert, first_time, sort_by_first_time, stream};
 use crate::load::text::Texts;
-use crate::load::time::{TimeUnit, Times, stamp};
+use crate::load::time::{TimeUnit, Times, is_date_in_digits, stamp};
 use crate::load::trace::{Irregular, Order, Readings, Step, Trace, ValueColumn, expand};
 
 /// Files of a table and the roles of its columns.
@@ -111,8 +111,19 @@ impl Table {
         // Of the file that comes first by its name: times of two kinds have no order.
         let times = first_times(&files[0], &wanted)?;
         wanted[0].1 = Kind::Time(times);
+        let files = sort_by_first_time(files, &wanted, 0)?;
+        if times == Times::Numbers && options.step.is_none() {
+            let first = first_time(&files[0], &wanted, 0)?;
+            if is_date_in_digits(first) {
+                let (file, layout) = &files[0];
+                let row = 1 + u64::from(matches!(layout.format, Format::Csv(csv) if csv.header));
+                let found = format!("`{first}` (if that is a count, give its step)");
+                let cell = Cell::new(file, row, options.time.as_str());
+                return Err(cell.refuse("a date with dashes, such as 2024-01-31", found));
+            }
+        }
         Ok(Self {
-            files: sort_by_first_time(files, &wanted, 0)?,
+            files,
             wanted,
             options,
             times,

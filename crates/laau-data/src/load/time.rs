@@ -139,8 +139,11 @@ fn stamp_parts(text: &str) -> Option<(i64, bool)> {
     let Some(rest) = rest.strip_prefix(['T', 't', ' ']) else {
         return rest.is_empty().then_some((midnight, true));
     };
-    let zone_at = rest.find(['Z', 'z', '+', '-']).unwrap_or(rest.len());
-    let (clock, zone) = rest.split_at(zone_at);
+    let (clock, zone) = match rest.strip_suffix("UTC").or_else(|| rest.strip_suffix("GMT")) {
+        Some(clock) => (clock, "Z"),
+        None => rest.split_at(rest.find(['Z', 'z', '+', '-']).unwrap_or(rest.len())),
+    };
+    let clock = clock.trim_end();
     let (clock, is_whole) = match clock.split_once('.') {
         Some((whole, part)) => (whole, is_zero(part)?),
         None => (clock, true),
@@ -155,6 +158,20 @@ fn stamp_parts(text: &str) -> Option<(i64, bool)> {
     is_clock.then_some(())?;
     let seconds = midnight + hour * 3600 + minute * 60 + second - offset(zone)?;
     Some((seconds, is_whole))
+}
+
+/// Whether a whole number is a date, or a date with a time, that is written without dashes: `20240131`, `20240131063000`. Its distance to
+/// the next one is no time.
+pub(crate) fn is_date_in_digits(number: i64) -> bool {
+    let (date, clock) = match number {
+        1900_00_00..2101_00_00 => (number, 0),
+        1900_00_00_0000..2101_00_00_0000 => (number / 10_000, number % 10_000 * 100),
+        1900_00_00_000000..2101_00_00_000000 => (number / 1_000_000, number % 1_000_000),
+        _ => return false,
+    };
+    let (year, month, day) = (date / 10_000, date / 100 % 100, date % 100);
+    let is_date = (1..=12).contains(&month) && (1..=days_in(year, month)).contains(&day);
+    is_date && clock / 10_000 < 24 && clock / 100 % 100 < 60 && clock % 100 < 60
 }
 
 /// The time stamp of seconds since 1970, in UTC.
@@ -229,6 +246,12 @@ mod tests {
             ("2024-03-01T06:30:15.000000000", Some(1_709_274_615)),
             ("2024-03-01T06:30-0530", Some(1_709_294_400)),
             ("2024-03-01T06:30+01", Some(1_709_271_000)),
+            ("2024-03-01 06:30:15 +01:00", Some(1_709_271_015)),
+            ("2024-03-01 06:30:15 UTC", Some(1_709_274_615)),
+            ("2024-03-01 06:30:15.000 GMT", Some(1_709_274_615)),
+            ("2024-03-01 06:30:15Z UTC", None),
+            ("2024-03-01 UTC", None),
+            ("2024-03-01 06:30:15 CET", None),
             ("1969-12-31T23:59:59Z", Some(-1)),
             ("2023-02-29", None),
             ("2024-13-01", None),
@@ -284,6 +307,29 @@ mod tests {
         assert_eq!(Times::of("2025-03-25T00:00:00.250Z"), Times::Stamps);
         assert_eq!(Times::of("0.5"), Times::Numbers);
         assert_eq!(Times::of("noon"), Times::Unknown);
+    }
+
+    #[test]
+    fn dates_are_known_without_dashes() {
+        for date in [20_240_131, 19_000_101, 202_401_312_359, 20_240_229_235_959] {
+            assert!(is_date_in_digits(date), "{date}");
+        }
+        for number in [
+            0,
+            300,
+            20_240_132,
+            20_230_229,
+            18_991_231,
+            202_401_312_400,
+            20_240_131_006_000,
+            1_706_659_200,
+            1_706_659_200_000,
+            1_706_659_200_000_000,
+            i64::MAX,
+            i64::MIN,
+        ] {
+            assert!(!is_date_in_digits(number), "{number}");
+        }
     }
 
     #[test]

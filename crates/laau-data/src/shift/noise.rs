@@ -111,13 +111,7 @@ pub fn shift(
         contexts.iter().filter(|c| **c == 0.0).count() as f64 / contexts.len() as f64
     };
     let distance = if scale == 0.0 { without } else { distance(scale) };
-    let episodes = Episodes::new(
-        episodes.horizon(),
-        episodes.context_len(),
-        episodes.budget_len(),
-        contexts,
-        episodes.budgets().to_vec(),
-    )?;
+    let episodes = with_contexts(episodes, contexts)?;
     Ok(Shifted {
         mean: scale * options.mean,
         deviation: scale * options.deviation,
@@ -137,13 +131,25 @@ pub fn add_noise(episodes: &Episodes, mean: f64, deviation: f64, seed: u64) -> R
     finite("mean of the noise", mean)?;
     non_negative("deviation of the noise", deviation)?;
     let draws = draws(episodes.contexts().len(), seed);
-    Ok(Episodes::new(
+    with_contexts(episodes, with_noise(episodes.contexts(), mean, deviation, &draws))
+}
+
+/// The same episodes with other contexts, of the same problem and the same series.
+fn with_contexts(episodes: &Episodes, contexts: Vec<f64>) -> Result<Episodes, Error> {
+    let mut shifted = Episodes::new(
         episodes.horizon(),
         episodes.context_len(),
         episodes.budget_len(),
-        with_noise(episodes.contexts(), mean, deviation, &draws),
+        contexts,
         episodes.budgets().to_vec(),
-    )?)
+    )?;
+    if let Some(problem) = episodes.problem() {
+        shifted = shifted.made_for(problem);
+    }
+    if let Some(series) = episodes.series() {
+        shifted = shifted.with_series(series.to_vec())?;
+    }
+    Ok(shifted)
 }
 
 /// The scale at which the distance is the target: doubling until it is passed, then bisection.
@@ -274,6 +280,21 @@ mod tests {
                 assert!(shifted.truncated < 0.1);
                 last = shifted.mean;
             }
+        }
+    }
+
+    #[test]
+    fn shifted_episodes_are_of_the_same_problem_and_the_same_series() {
+        let (train, test) = sets(Construction::Consecutive);
+        let series = (0..train.len()).map(|vm| vm.to_string().into()).collect();
+        let train = train.made_for("trading").with_series(series).unwrap();
+        for shifted in [
+            shift(&train, &test, 0.1, &Shift::default()).unwrap().episodes,
+            add_noise(&train, 0.1, 0.1, 1).unwrap(),
+        ] {
+            assert_ne!(shifted.contexts(), train.contexts());
+            assert_eq!(shifted.problem(), Some("trading"));
+            assert_eq!(shifted.series(), train.series());
         }
     }
 

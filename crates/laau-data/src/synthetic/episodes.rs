@@ -230,8 +230,8 @@ pub(super) fn check(options: &GenerateOptions) -> Result<(), Error> {
     }
     let contexts = options.episodes.checked_mul(options.horizon);
     expect(
-        "number of episodes",
-        options.episodes as f64,
+        "number of steps of all episodes",
+        options.episodes as f64 * options.horizon as f64,
         // No part has more series than it has numbers for them, and none of what does not fit into memory is begun.
         contexts.is_some_and(|contexts| {
             contexts <= 1 << 40 && Vec::<f64>::new().try_reserve_exact(contexts).is_ok()
@@ -291,7 +291,9 @@ mod tests {
                 };
                 let told = workload.generate(&options).unwrap_err().to_string();
                 assert!(
-                    told.starts_with("invalid number of episodes: expected as many as memory can hold"),
+                    told.starts_with(
+                        "invalid number of steps of all episodes: expected as many as memory can hold"
+                    ),
                     "{told}"
                 );
             }

@@ -105,7 +105,7 @@ pub(crate) fn consecutive(trace: &dyn Trace, options: &EpisodeOptions) -> Result
         available: cutter.counts.iter().flatten().map(|count| *count as u64).sum(),
         unused: checked.counts.readings - cutter.covered,
         floored: scale.floored,
-        scaling: scale.scaling(&checked.index, options.out_of_range),
+        scaling: scale.scaling(&checked.index, options.out_of_range, &checked.moved),
         series: sets.series_per_set(&cutter.counts),
         passes: passes + u32::from(periods.0.is_some()),
         periods,

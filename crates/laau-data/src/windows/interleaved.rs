@@ -105,7 +105,7 @@ pub(crate) fn interleaved(trace: &dyn Trace, options: &EpisodeOptions) -> Result
         available,
         unused: second.counts.readings - used,
         floored: scale.floored,
-        scaling: scale.scaling(&first_index, options.out_of_range),
+        scaling: scale.scaling(&first_index, options.out_of_range, &second.moved),
         series: sets.series_per_set(&counts),
         passes: 2 + u32::from(periods.0.is_some()),
         periods,

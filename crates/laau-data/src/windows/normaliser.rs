@@ -15,6 +15,8 @@ pub(crate) struct Normaliser {
     ranges: Vec<(f64, f64)>,
     /// Contexts that were raised to the floor.
     pub(crate) floored: u64,
+    /// Of each column the least reading whose context was.
+    least_floored: Vec<Option<f64>>,
 }
 
 impl Normaliser {
@@ -25,6 +27,7 @@ impl Normaliser {
             columns: columns.to_vec(),
             ranges: Vec::new(),
             floored: 0,
+            least_floored: vec![None; columns.len()],
         }
     }
 
@@ -60,6 +63,8 @@ impl Normaliser {
             let context = self.constants(series, column).apply(value);
             if context < self.floor && !self.columns[column].fixed {
                 self.floored += 1;
+                let least = &mut self.least_floored[column];
+                *least = Some(least.map_or(value, |least| value.min(least)));
                 out.push(self.floor);
             } else {
                 out.push(context);
@@ -75,16 +80,27 @@ impl Normaliser {
         self.normalisation.constants(range.copied().unwrap_or_default())
     }
 
-    /// What was done to the readings, for whoever does it again.
-    pub(crate) fn scaling(&self, index: &SeriesIndex, out_of_range: OutOfRange) -> Scaling {
+    /// What was done to the readings, for whoever does it again; `moved` are those of each column that were moved into its range.
+    pub(crate) fn scaling(
+        &self,
+        index: &SeriesIndex,
+        out_of_range: OutOfRange,
+        moved: &[[Option<f64>; 2]],
+    ) -> Scaling {
         let (least, greatest) = self.normalisation.range();
         let clamps = out_of_range == OutOfRange::Clamp;
         let bound = |column: &ValueColumn, end: f64| Some(end).filter(|v| !column.fixed && v.is_finite());
-        let column = |column: &ValueColumn| ScaledColumn {
+        let moved = |place: usize| {
+            let [raised, lowered] = moved[place];
+            let floored = self.least_floored[place];
+            [raised.into_iter().chain(floored).reduce(f64::min), lowered]
+        };
+        let column = |(place, column): (usize, &ValueColumn)| ScaledColumn {
             accepted: [least, greatest].map(|end| bound(column, end).filter(|_| !clamps)),
             least: bound(column, least).filter(|_| clamps),
             greatest: bound(column, greatest).filter(|_| clamps),
             floor: (!column.fixed).then_some(self.floor),
+            moved: moved(place),
             ..ScaledColumn::new(&column.name)
         };
         let constants = |series| {
@@ -93,7 +109,7 @@ impl Normaliser {
         };
         Scaling {
             kind: self.normalisation.name().to_owned(),
-            columns: self.columns.iter().map(column).collect(),
+            columns: self.columns.iter().enumerate().map(column).collect(),
             constants: if self.learns() {
                 let names = index
                     .names()

@@ -49,7 +49,7 @@ fn an_archive_is_told_as_one() {
         ),
         (
             b"PAR1\x15",
-            "a Parquet file: give it a name that ends with .parquet",
+            "a Parquet file: unpack it if it is packed, and give it a name that ends with .parquet",
         ),
     ] {
         let expected = format!("t.csv: expected separated text, found {kind}");
@@ -98,6 +98,13 @@ fn other_files_than_parquet_under_its_name_are_told_as_what_they_are() {
             "a zip archive or a workbook: unpack it, or save it as separated text",
         ),
         (b"", "an empty file"),
+        (b"\x1f\x8b\x08\0", "a packed file: unpack it first"),
+        (b"\x28\xb5\x2f\xfd", "a packed file: unpack it first"),
+        // The first 1,024 bytes end within a letter.
+        (
+            format!("a{}", "é".repeat(600)).as_bytes(),
+            "text: give it a name that ends with .csv",
+        ),
     ] {
         assert_eq!(
             refused("t.parquet", bytes),
@@ -122,6 +129,28 @@ fn a_header_without_rows_and_a_quote_without_its_end_are_told_as_such() {
         refused("t.csv", "series,time,value\na,0,1\n\"b,5,1\n"),
         "t.csv, row 3: expected a quote that closes a cell, found the end of the file"
     );
+}
+
+#[test]
+fn rows_between_two_quotes_that_do_not_belong_together_are_not_swallowed() {
+    assert_eq!(
+        refused(
+            "t.csv",
+            "series,time,value,note\na,0,1,\"broken\na,5,2,ok\na,10,3,\"fixed\na,15,4,ok\n"
+        ),
+        "t.csv, row 2: expected a quote that closes a cell, found text behind the next quote, which is on a later line"
+    );
+}
+
+#[test]
+fn names_may_have_spaces_around_them_and_begin_like_a_packed_file() {
+    let folder = Folder::new();
+    let table = Table::open(TableOptions {
+        paths: vec![folder.write("t.csv", "x^2, time, series ,\"value \"\n7,0,a,1\n7,5,a,2\n")],
+        ..TableOptions::default()
+    });
+    let found = inspect_trace(&table.unwrap(), Normalisation::None, OutOfRange::Error).unwrap();
+    assert_eq!((found.counts.readings, found.times), (2, Some((0, 5))));
 }
 
 #[test]

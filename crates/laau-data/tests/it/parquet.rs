@@ -1,7 +1,8 @@
 //! Parquet with columns of every type, of which the wanted ones are read.
 //!
 //! The files are written by polars for Python, which has all types: series a, a, b, b, times 0, 5, 0, 5, values 1, 2, 3, 4 in two row
-//! groups, and further columns.
+//! groups, and further columns. Two are written by pyarrow: one with categories, with times of a zone and with times that are
+//! counted as floats, and one whose first row group is empty, beside a column that the streaming engine does not read.
 
 use laau_data::{
     EpisodeOptions, Error, Imported, Normalisation, Split, Table, TableOptions, Trace as _, import,
@@ -12,13 +13,20 @@ use crate::files::Folder;
 
 const FURTHER: &[u8] = include_bytes!("../data/further.parquet");
 const SHORT: &[u8] = include_bytes!("../data/short.parquet");
+const CATEGORIES: &[u8] = include_bytes!("../data/categories.parquet");
+const EMPTY_GROUP: &[u8] = include_bytes!("../data/empty-group.parquet");
 
 fn run(bytes: &[u8], series: &str, value: &str) -> Result<Imported, String> {
+    run_at(bytes, series, "time", value)
+}
+
+fn run_at(bytes: &[u8], series: &str, time: &str, value: &str) -> Result<Imported, String> {
     let folder = Folder::new();
     let imported = |path| {
         let table = Table::open(TableOptions {
             paths: vec![path],
             series: series.to_owned(),
+            time: time.to_owned(),
             values: vec![value.to_owned()],
             ..TableOptions::default()
         })?;
@@ -59,7 +67,59 @@ fn columns_of_any_type_may_stand_beside_those_that_are_read() {
 
 #[test]
 fn a_category_is_a_text() {
-    let imported = run(FURTHER, "site", "value").unwrap();
+    for (bytes, series) in [(FURTHER, "site"), (CATEGORIES, "series")] {
+        let imported = run(bytes, series, "value").unwrap();
+        assert_eq!(contexts(&imported), [1.0, 2.0, 3.0, 4.0]);
+    }
+}
+
+#[test]
+fn times_of_a_zone_are_times_and_told_where_they_are_refused() {
+    let imported = run_at(CATEGORIES, "series", "at", "value").unwrap();
+    assert_eq!(contexts(&imported), [1.0, 2.0, 3.0, 4.0]);
+    for (time, expected, found) in [
+        (
+            "between",
+            "row 2, column `between`: expected a time in whole seconds (round the times first)",
+            "2024-03-01T00:05:00.250Z",
+        ),
+        (
+            "far",
+            "row 1, column `far`: expected a time in whole seconds (round the times first)",
+            "292278994-08-17T07:12:55.807Z",
+        ),
+        (
+            "float",
+            "row 1, column `float`: expected a whole number or an ISO 8601 time in whole seconds",
+            "a column of type f64 (cast it to Int64)",
+        ),
+    ] {
+        assert_eq!(
+            run_at(CATEGORIES, "series", time, "value").unwrap_err(),
+            format!("t.parquet, {expected}, found {found}")
+        );
+    }
+    let folder = Folder::new();
+    let told = inspect_table(folder.write("t.parquet", CATEGORIES).as_ref()).unwrap();
+    let column = |name| told.columns.iter().find(|column| column.name == name).unwrap();
+    assert_eq!(
+        column("between").words,
+        Some(
+            [
+                "2024-03-01T00:00:00Z",
+                "2024-03-01T00:05:00.250Z",
+                "2024-03-01T00:05:00Z"
+            ]
+            .map(str::to_owned)
+            .to_vec()
+        )
+    );
+    assert_eq!(column("series").words, Some(vec!["a".to_owned(), "b".to_owned()]));
+}
+
+#[test]
+fn a_row_group_without_rows_is_not_the_end_of_the_file() {
+    let imported = run(EMPTY_GROUP, "series", "value").unwrap();
     assert_eq!(contexts(&imported), [1.0, 2.0, 3.0, 4.0]);
 }
 

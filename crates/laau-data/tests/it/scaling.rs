@@ -93,3 +93,27 @@ fn constants_are_those_of_every_series_of_the_trace() {
         (least, greatest - least)
     );
 }
+
+#[test]
+fn what_the_import_raised_and_lowered_is_known() {
+    for construction in [Construction::Consecutive, Construction::Interleaved] {
+        let folder = Folder::new();
+        let sets = imported(&folder, Normalisation::Percent, construction);
+        let scaling = sets.train.scaling().unwrap();
+        let all = (0..12).flat_map(|series| (0..20).map(move |time| reading(series, time)));
+        let most = all.fold(0.0, f64::max);
+        let [raised, lowered] = scaling.columns[0].moved;
+        assert_eq!(lowered, Some(most));
+        assert!(
+            most > 100.0 && raised.is_some_and(|least| least < 5.0),
+            "{raised:?}"
+        );
+        for seen in [most, raised.unwrap()] {
+            assert_eq!(scaling.unbounded(None, &[seen]), scaling.contexts(None, &[seen]));
+        }
+        assert_eq!(
+            scaling.unbounded(None, &[most + 1.0]),
+            Ok(vec![(most + 1.0) / 100.0])
+        );
+    }
+}

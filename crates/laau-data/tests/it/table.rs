@@ -86,7 +86,7 @@ fn a_table_in_parquet() {
     .unwrap_err();
     assert_eq!(
         folder.strip(&error),
-        "t.parquet, row 1, column `context`: expected a whole number or an ISO 8601 time in whole seconds, found a column of type f64"
+        "t.parquet, row 1, column `context`: expected a whole number or an ISO 8601 time in whole seconds, found a column of type f64 (cast it to Int64)"
     );
     assert_eq!(read_episodes(&path).unwrap(), episodes);
 }
@@ -176,8 +176,9 @@ fn a_row_with_more_cells_than_the_header_is_refused_even_if_the_last_is_empty() 
         assert_eq!(folder.strip(&error), expected);
     };
     // A decimal comma, where the last column is empty.
-    let comma =
-        "expected 4 columns, found more, the next is empty (numbers have a decimal point, not a comma)";
+    let empty = "the next is empty (a number has a decimal comma, or some rows end with a separator and the header or other \
+                 rows do not)";
+    let comma = format!("expected 4 columns, found more, {empty}");
     check(
         "host,time,cpu,note\nh0,0,9,7,\n",
         &format!("t.csv, row 2: {comma}"),
@@ -190,6 +191,10 @@ fn a_row_with_more_cells_than_the_header_is_refused_even_if_the_last_is_empty() 
         "host,time,note,cpu\nh0,0,x,1\nh0,5,x,9,\n",
         &format!("t.csv, row 3: {comma}"),
     );
+    check(
+        "host,time,cpu,note,\nh0,0,9,\nh0,5,9,7,\n",
+        &format!("t.csv, row 3: {comma}"),
+    );
     // Behind the separator that ends the header is nothing.
     check(
         "host,time,cpu,\nh0,0,9,7\n",
@@ -197,14 +202,15 @@ fn a_row_with_more_cells_than_the_header_is_refused_even_if_the_last_is_empty() 
     );
     check(
         "host,time,cpu,\nh0,0,9,,\n",
-        "t.csv, row 2: expected 3 columns, found more, the next is empty (numbers have a decimal point, not a comma)",
+        &format!("t.csv, row 2: expected 3 columns, found more, {empty}"),
     );
 }
 
 #[test]
 fn a_separator_may_end_every_row() {
     let folder = Folder::new();
-    for (header, end) in [("", ","), (",", ","), (",", "")] {
+    // Spreadsheets leave empty columns behind the others.
+    for (header, end) in [("", ","), (",", ","), (",", ""), (",,,", ",,,"), (",,", "")] {
         let rows = ["a,0,1", "b,0,2", "a,5,3", "b,5,4"].map(|row| format!("{row}{end}\n"));
         let found = contexts(TableOptions {
             paths: vec![folder.write("t.csv", format!("series,time,value{header}\n{}", rows.concat()))],
@@ -263,15 +269,21 @@ fn dates_and_times_of_parquet_are_stamps() {
         );
         assert_eq!(contexts(table.clone()), [[1.0, 3.0], [2.0, 4.0]]);
     }
-    write(day * 1_000, DataType::Datetime(TimeUnit::Milliseconds, None), 1);
-    let error = Table::open(table).unwrap_err();
-    let told = folder.strip(&error);
-    assert!(
-        told.starts_with(
-            "t.parquet, row 1, column `time`: expected a time in whole seconds (round the times first), found "
-        ),
-        "{told}"
-    );
+    for (per_second, unit, part) in [
+        (1_000, TimeUnit::Milliseconds, "001"),
+        (1_000_000, TimeUnit::Microseconds, "000001"),
+        (1_000_000_000, TimeUnit::Nanoseconds, "000000001"),
+    ] {
+        write(day * per_second, DataType::Datetime(unit, None), 1);
+        let error = Table::open(table.clone()).unwrap_err();
+        assert_eq!(
+            folder.strip(&error),
+            format!(
+                "t.parquet, row 1, column `time`: expected a time in whole seconds (round the times first), \
+                 found 2024-03-01T00:00:00.{part}Z"
+            )
+        );
+    }
 }
 
 #[test]

@@ -151,6 +151,25 @@ fn a_part_of_a_second_is_accepted_if_it_is_zero() {
 }
 
 #[test]
+fn dates_in_digits_are_refused_unless_their_step_is_given() {
+    let rows = "series,time,value\na,20240131,1\na,20240201,2\n";
+    let folder = Folder::new();
+    let table = |step| {
+        Table::open(TableOptions {
+            paths: vec![folder.write("t.csv", rows)],
+            step,
+            ..TableOptions::default()
+        })
+    };
+    assert_eq!(
+        folder.strip(&table(None).unwrap_err()),
+        "t.csv, row 2, column `time`: expected a date with dashes, such as 2024-01-31, found `20240131` \
+         (if that is a count, give its step)"
+    );
+    assert!(table(Some(1)).is_ok());
+}
+
+#[test]
 fn a_stamp_has_two_digits_in_each_field() {
     for stamp in [
         "2024-03-01T6:5:7",
