@@ -84,10 +84,11 @@ pub(crate) fn run(arguments: &CompareArgs) -> Result<(), Failure> {
         seeds.push(training.seed);
     }
     let paths = paths.map(|(_, path)| path);
-    let sets = sets::read(&*task.problem, paths)?;
+    let sets = sets::read(&*task.problem, false, paths)?;
     section.check_horizons(&sets[0])?;
     let [train, validation, test] = sets.map(|set| set.episodes);
-    arguments.report.prepare()?;
+    let incumbent = arguments.guard.read(&problem, test.horizon(), test.scaling())?;
+    let _folder = arguments.report.prepare()?;
     let sets = Sets {
         train,
         validation,
@@ -101,7 +102,6 @@ pub(crate) fn run(arguments: &CompareArgs) -> Result<(), Failure> {
         .skip_inapplicable(!named)
         .timed()
         .observed_by(&watch);
-    let incumbent = arguments.guard.read(&problem, sets.test.horizon())?;
     for name in &policies {
         comparison = comparison.with(name.name(), name.fit(&training));
     }

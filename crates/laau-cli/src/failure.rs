@@ -7,6 +7,9 @@ use std::path::Path;
 /// The status of a command that failed.
 const FAILED: u8 = 1;
 
+/// The status for wrong arguments, as most programs have it.
+pub(crate) const USAGE: u8 = 2;
+
 /// The status of a process that a closed pipe has ended: 128 + SIGPIPE, as shells count it.
 const CLOSED_PIPE: u8 = 141;
 
@@ -18,6 +21,13 @@ pub(crate) enum Failure {
         /// What is wrong, in one sentence without a full stop.
         sentence: String,
         /// What to do about it.
+        hint: String,
+    },
+    /// Arguments that do not say what to do.
+    Usage {
+        /// What is missing, in one sentence without a full stop.
+        sentence: String,
+        /// What to give.
         hint: String,
     },
     /// A policy that is not for the problem: something to tell, unless the policy can be left out.
@@ -47,6 +57,14 @@ impl Failure {
         }
     }
 
+    /// A sentence about the arguments, and a hint.
+    pub(crate) fn usage(sentence: impl Display, hint: impl Display) -> Self {
+        Self::Usage {
+            sentence: sentence.to_string(),
+            hint: hint.to_string(),
+        }
+    }
+
     /// What the system said about a file.
     pub(crate) fn file(path: &Path, error: &std::io::Error, hint: impl Display) -> Self {
         Self::new(format_args!("{}: {}", path.display(), reason(error)), hint)
@@ -66,10 +84,15 @@ impl Failure {
     /// Tells the user, and gives the status to exit with.
     pub(crate) fn tell(&self) -> u8 {
         match self {
-            Self::Told { sentence, hint } | Self::NotApplicable { sentence, hint } => {
+            Self::Told { sentence, hint }
+            | Self::Usage { sentence, hint }
+            | Self::NotApplicable { sentence, hint } => {
                 // When standard error is closed, too, the status is all that is left to say.
                 let _ = writeln!(std::io::stderr(), "error: {sentence}\nhint: {hint}");
-                FAILED
+                match self {
+                    Self::Usage { .. } => USAGE,
+                    _ => FAILED,
+                }
             }
             Self::Interrupted { sentence, hint } => {
                 let _ = writeln!(std::io::stderr(), "{sentence}\nhint: {hint}");
@@ -240,6 +263,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Told { sentence, hint }
+            | Self::Usage { sentence, hint }
             | Self::NotApplicable { sentence, hint }
             | Self::Interrupted { sentence, hint } => write!(f, "{sentence} (hint: {hint})"),
             Self::ClosedPipe => f.write_str("standard output is closed"),

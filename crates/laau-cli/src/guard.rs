@@ -5,15 +5,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use clap::Args;
-use laau::core::{Certificate, Episodes, Fit, Guarded, Incumbent, Policy, Task};
+use laau::core::{Certificate, Episodes, Fit, Guarded, Incumbent, Policy, Scaling, Task, TrainedOn};
 use laau::net::Training;
 use laau::registry::{self, Deployed, PolicyKind, ProblemSpec, digest};
 use serde::{Deserialize, Serialize};
 
-use crate::decide::read_policy;
 use crate::failure::Failure;
 use crate::output::Named;
-use crate::sets::range;
+use crate::saved::read_policy;
+use crate::sets::{check_scaling, range};
 
 /// The flags.
 #[derive(Debug, Args)]
@@ -131,8 +131,13 @@ impl GuardArgs {
         (!is_name).then_some(("--guard", Path::new(incumbent)))
     }
 
-    /// The incumbent; a file must be for the same problem, and for as many steps.
-    pub(crate) fn read(&self, problem: &ProblemSpec, horizon: usize) -> Result<Option<Source>, Failure> {
+    /// The incumbent; a file must be for the same problem, for as many steps, and for contexts that were made in the same way.
+    pub(crate) fn read(
+        &self,
+        problem: &ProblemSpec,
+        horizon: usize,
+        scaling: Option<&Scaling>,
+    ) -> Result<Option<Source>, Failure> {
         let Some(incumbent) = &self.incumbent else {
             return Ok(None);
         };
@@ -150,7 +155,10 @@ impl GuardArgs {
         if !path.exists() {
             return Err(unknown.into());
         }
-        let (deployed, bytes) = read_policy(path)?;
+        let (deployed, bytes) = read_policy(
+            path,
+            "a guard takes a policy file: `laau compare -o DIR` writes them",
+        )?;
         if deployed.problem != *problem {
             return Err(Failure::new(
                 format_args!(
@@ -174,6 +182,11 @@ impl GuardArgs {
                 "guard by a policy that plays any number of steps, or by a model for as many",
             ));
         }
+        let known = deployed
+            .trained_on
+            .as_ref()
+            .and_then(|known| known.scaling.as_ref());
+        check_scaling(("--guard", known), ("what it guards", scaling))?;
         Ok(Some(Source::File(Box::new(deployed), digest(&bytes))))
     }
 
@@ -184,7 +197,7 @@ impl GuardArgs {
         task: &Task,
         test: &Episodes,
     ) -> Result<Option<(&'static str, Incumbent)>, Failure> {
-        let Some(source) = self.read(problem, test.horizon())? else {
+        let Some(source) = self.read(problem, test.horizon(), test.scaling())? else {
             return Ok(None);
         };
         let name = source.name();
@@ -200,8 +213,10 @@ impl GuardArgs {
         task: &Task,
         horizon: usize,
         budgets: &[f64],
+        trained_on: Option<&TrainedOn>,
     ) -> Result<(Arc<dyn Policy>, Option<GuardIdentity>), Failure> {
-        let Some(source) = self.read(problem, horizon)? else {
+        let scaling = trained_on.and_then(|known| known.scaling.as_ref());
+        let Some(source) = self.read(problem, horizon, scaling)? else {
             return Ok((policy, None));
         };
         let Ready {

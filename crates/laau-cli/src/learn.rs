@@ -10,11 +10,11 @@ use laau::net::{CsvLog, Laau, Model, OnlineObserver, Round, Summary};
 use serde::Serialize;
 
 use crate::config::{ConfigFile, Flags, LearningSection, ModelSection, ProblemSection};
-use crate::decide::read_model;
 use crate::failure::Failure;
 use crate::output::Named;
+use crate::saved::read_model;
 use crate::sets::Set;
-use crate::train::save_model;
+use crate::train::{check_memory, save_model};
 use crate::{interrupt, output, sets};
 
 /// The arguments as they are typed.
@@ -88,7 +88,7 @@ pub(crate) fn run(arguments: &LearnArgs) -> Result<(), Failure> {
     let config = arguments.config.read()?;
     let warm = match &arguments.model {
         Some(path) => {
-            let (model, summary, _) = read_model(path)?;
+            let (model, summary, _) = read_model(path, "models are written by `laau train -o FILE`")?;
             Some((model, summary))
         }
         None => None,
@@ -102,9 +102,11 @@ pub(crate) fn run(arguments: &LearnArgs) -> Result<(), Failure> {
         sets::check_model(&task, &model.spec)?;
     }
     let learning = config.section(&arguments.learning)?;
-    let [set] = sets::read(&*task.problem, [&arguments.episodes])?;
+    let [set] = sets::read(&*task.problem, warm.is_some(), [&arguments.episodes])?;
     let (model, seed, trained_on) = if let (Some((model, summary)), Some(path)) = (warm, &arguments.model) {
-        set.check_horizon(&model.spec.horizons(), &path.display().to_string())?;
+        let told = path.display().to_string();
+        set.check_horizon(&model.spec.horizons(), &told)?;
+        set.check_scaling(summary.trained_on.as_ref(), &told)?;
         (model, summary.seed, summary.trained_on)
     } else {
         let laau = config.section(&arguments.cold)?.laau()?;
@@ -166,6 +168,7 @@ pub(crate) fn run(arguments: &LearnArgs) -> Result<(), Failure> {
 /// A fresh model, normalised by the first episodes.
 fn cold(laau: &Laau, learning: &LearningSection, task: &Task, set: &Set) -> Result<Model, Failure> {
     let look = learning.check_first_look()?;
+    check_memory(&laau.spec(&*task.problem, set.episodes.horizon()), 1)?;
     let first: Vec<usize> = (0..set.episodes.len().min(look)).collect();
     Ok(laau.initial(task, &set.episodes.select(&first), learning.seed())?)
 }

@@ -16,6 +16,7 @@ pub mod options;
 mod output;
 mod progress;
 mod report;
+mod saved;
 #[cfg(feature = "serve")]
 mod serve;
 mod sets;

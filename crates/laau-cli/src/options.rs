@@ -42,6 +42,7 @@ impl From<Failure> for Refused {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::Told { sentence, hint }
+            | Failure::Usage { sentence, hint }
             | Failure::NotApplicable { sentence, hint }
             | Failure::Interrupted { sentence, hint } => Self { sentence, hint },
             Failure::ClosedPipe => Self {

@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io::{Read as _, Write};
 use std::path::{Path, PathBuf};
 
+use laau::net::LARGEST_FILE;
+
 use crate::failure::Failure;
 
 /// Writes data to standard output.
@@ -18,9 +20,6 @@ pub(crate) fn print(data: impl AsRef<[u8]>) -> Result<(), Failure> {
 pub(crate) fn talk(words: impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr(), "{words}");
 }
-
-/// The largest file that is read whole: far more than a model has, and little enough for memory.
-const LARGEST_FILE: u64 = 256 << 20;
 
 /// Reads a file that is small: a model, a policy, a configuration, a report.
 pub(crate) fn read_bytes(path: &Path, hint: &str) -> Result<Vec<u8>, Failure> {
@@ -53,6 +52,44 @@ pub(crate) fn write_bytes(place: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let beside = staged.add(place.to_owned())?;
     fs::write(beside, bytes).map_err(|error| cannot_write(place, &error))?;
     staged.commit()
+}
+
+/// A folder for what is written; if it stays empty, it goes again, with those above it that were made for it.
+pub(crate) struct Folder {
+    path: PathBuf,
+    /// Those that were made, the outermost first.
+    new: Vec<PathBuf>,
+}
+
+impl Folder {
+    /// Makes a folder, unless it is there.
+    pub(crate) fn make(path: &Path) -> Result<Self, Failure> {
+        let above = path.ancestors().filter(|above| !above.as_os_str().is_empty());
+        let mut new: Vec<_> = above
+            .take_while(|above| !above.exists())
+            .map(Path::to_owned)
+            .collect();
+        new.reverse();
+        let folder = Self {
+            path: path.to_owned(),
+            new,
+        };
+        fs::create_dir_all(path).map_err(|error| cannot_write(path, &error))?;
+        Ok(folder)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        for folder in self.new.iter().rev() {
+            // Only a folder without files goes.
+            let _ = fs::remove_dir(folder);
+        }
+    }
 }
 
 /// Finds out whether a file can be written, before hours are spent on what goes into it. Leaves nothing behind.

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-use laau::core::{Dimensions, Episodes, Error, Problem, Task};
+use laau::core::{Dimensions, Episodes, Error, Problem, Scaling, Task, TrainedOn};
 use laau::net::ModelSpec;
 
 use crate::failure::Failure;
@@ -16,9 +16,11 @@ pub(crate) struct Set {
     pub(crate) episodes: Episodes,
 }
 
-/// Reads sets that belong together: they fit the problem, their budgets pay every step, their horizons agree.
+/// Reads sets that belong together: they fit the problem, which the flags or a file said, their budgets pay every step, their
+/// horizons and the ways in which contexts were made agree.
 pub(crate) fn read<const COUNT: usize>(
     problem: &dyn Problem,
+    is_from_file: bool,
     paths: [&Path; COUNT],
 ) -> Result<[Set; COUNT], Failure> {
     // A missing file shows before a large one is read.
@@ -28,19 +30,24 @@ pub(crate) fn read<const COUNT: usize>(
     let mut sets = Vec::with_capacity(COUNT);
     for path in paths {
         let set = Set::read(path)?;
-        set.check(problem)?;
+        set.check(problem, is_from_file)?;
         sets.push(set);
     }
     let first = sets[0].episodes.horizon();
+    let name = sets[0].path.display().to_string();
     for set in &sets {
-        set.check_horizon(&(first..=first), &sets[0].path.display().to_string())?;
-    }
-    if !sets[0].episodes.any_budget_binds(problem) {
-        output::talk(format_args!(
-            "warning: {}: no budget binds: every step can take the greatest action, so that all policies may look the same; \
-             are budgets and --upper in the same unit?",
-            sets[0].path.display()
-        ));
+        set.check_horizon(&(first..=first), &name)?;
+        let told = set.path.display().to_string();
+        check_scaling(
+            (&name, sets[0].episodes.scaling()),
+            (&told, set.episodes.scaling()),
+        )?;
+        if !set.episodes.any_budget_binds(problem) {
+            output::talk(format_args!(
+                "warning: {told}: no budget binds: every step can take the greatest action, so that all policies may look the \
+                 same; are budgets and --upper in the same unit?"
+            ));
+        }
     }
     sets.try_into().map_err(|_| {
         Failure::new(
@@ -112,27 +119,24 @@ impl Set {
         }
     }
 
-    fn check(&self, problem: &dyn Problem) -> Result<(), Failure> {
+    /// Checks that the contexts are made as those that something was trained on.
+    pub(crate) fn check_scaling(&self, trained_on: Option<&TrainedOn>, of: &str) -> Result<(), Failure> {
+        let known = trained_on.and_then(|trained_on| trained_on.scaling.as_ref());
+        check_scaling(
+            (of, known),
+            (&self.path.display().to_string(), self.episodes.scaling()),
+        )
+    }
+
+    fn check(&self, problem: &dyn Problem, is_from_file: bool) -> Result<(), Failure> {
         let path = self.path.display();
-        if let Some(made_for) = self
-            .episodes
-            .problem()
-            .filter(|made_for| *made_for != problem.name())
-        {
-            return Err(Failure::new(
-                format_args!(
-                    "{path}: the episodes were made for problem `{made_for}`, not for `{}`",
-                    problem.name()
-                ),
-                format_args!("name their problem: --problem {made_for}"),
-            ));
-        }
         let Dimensions { budgets, context, .. } = problem.dimensions();
         for (what, expected, found) in [
             ("context entries", context, self.episodes.context_len()),
             ("budgets", budgets, self.episodes.budget_len()),
         ] {
-            if expected != found {
+            // The name of another problem, if it is known, says more than its sizes.
+            if expected != found && self.episodes.problem().is_none_or(|name| name == problem.name()) {
                 return Err(Failure::new(
                     format_args!(
                         "{path}: {found} {what}, problem `{}` has {expected}",
@@ -147,11 +151,31 @@ impl Set {
                 Error::BudgetTooSmall { least, .. } => {
                     format!("a budget of at least {least} pays every step; raise it, or lower --lower")
                 }
+                Error::OtherProblem { made_for, problem } if is_from_file => {
+                    format!("give episodes of `{problem}`, or a model or a policy file for `{made_for}`")
+                }
+                Error::OtherProblem { made_for, .. } => format!("name their problem: --problem {made_for}"),
                 _ => "correct the value, or choose a problem that is defined there".to_owned(),
             };
             Failure::new(format_args!("{path}: {error}"), hint)
         })
     }
+}
+
+/// Refuses contexts that were made of readings in another way than others, where both are known to be made of readings.
+pub(crate) fn check_scaling(
+    (name, scaling): (&str, Option<&Scaling>),
+    (other_name, other): (&str, Option<&Scaling>),
+) -> Result<(), Failure> {
+    let difference = scaling
+        .zip(other)
+        .and_then(|(scaling, other)| scaling.difference(other));
+    difference.map_or(Ok(()), |difference| {
+        Err(Failure::new(
+            format_args!("{name} and {other_name} have contexts that were made of readings in different ways: {difference}"),
+            "import both with the same --normalisation, and the same --values in the same order",
+        ))
+    })
 }
 
 /// `20`, or `10 to 40`.

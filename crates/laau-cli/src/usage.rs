@@ -6,11 +6,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Error};
 
 use crate::args::Cli;
-use crate::failure::Failure;
+use crate::failure::{Failure, USAGE};
 use crate::output;
-
-/// The status for wrong arguments, as most programs have it.
-const USAGE: u8 = 2;
 
 /// Prints help and version to standard output; everything else is a failure.
 pub(crate) fn tell(error: &Error, arguments: &[OsString]) -> u8 {
@@ -26,17 +23,13 @@ pub(crate) fn tell(error: &Error, arguments: &[OsString]) -> u8 {
         ErrorKind::InvalidUtf8 => {
             let word = arguments.iter().find(|word| word.to_str().is_none());
             let word = word.map(|word| word.display().to_string()).unwrap_or_default();
-            Failure::new(
+            Failure::usage(
                 format_args!("`{word}`: an argument that is not UTF-8"),
                 "rename the file or its folder",
             )
-            .tell();
-            USAGE
+            .tell()
         }
-        _ => {
-            Failure::new(sentence(error), hint(error, arguments)).tell();
-            USAGE
-        }
+        _ => Failure::usage(sentence(error), hint(error, arguments)).tell(),
     }
 }
 

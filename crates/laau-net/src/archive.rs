@@ -18,8 +18,8 @@ use crate::error::Error;
 /// The field of the digest.
 const DIGEST: &str = "digest";
 
-/// The largest file that is read, in bytes.
-const LARGEST_FILE: u64 = 1 << 28;
+/// The largest file that is read, in bytes: far more than a model has, and little enough for memory.
+pub const LARGEST_FILE: u64 = 1 << 28;
 
 /// What is wrong with a file, before its path is known.
 #[derive(Debug, Clone, PartialEq, Eq)]

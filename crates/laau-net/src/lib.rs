@@ -22,7 +22,7 @@ mod spec;
 mod statistics;
 mod train;
 
-pub use archive::write_atomically;
+pub use archive::{LARGEST_FILE, write_atomically};
 pub use engine::{BatchResult, Engine, Precision};
 pub use error::Error;
 pub use fused::FusedEngine;

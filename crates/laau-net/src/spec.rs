@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use laau_core::{Dimensions, Parameter, Problem};
 use serde::{Deserialize, Serialize};
 
+use crate::archive::LARGEST_FILE;
 use crate::candle_engine::CustomNetwork;
 use crate::error::Error;
 use crate::features::budget_features;
@@ -39,8 +40,9 @@ pub struct ModelSpec {
     pub form: PriceBase,
 }
 
-/// More than any memory holds; sizes of tables are far from overflowing below it.
-const MOST_WEIGHTS: u128 = 1 << 36;
+/// A checkpoint has eight bytes for each four times, and a policy file that has them behind a guard four times in hexadecimal digits:
+/// whatever is written of so many can be read again.
+const MOST_WEIGHTS: u128 = LARGEST_FILE as u128 / 64 - 1000;
 
 impl ModelSpec {
     /// The paper's model (Section 7) for a problem: two hidden layers of ten, `b`, `c` and `t̄`, softplus.

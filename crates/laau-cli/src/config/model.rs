@@ -44,6 +44,9 @@ enum Family {
     Linear,
 }
 
+/// The units of the paper's network.
+const HIDDEN: [usize; 2] = [10, 10];
+
 impl Section for ModelSection {
     const NAME: &'static str = "model";
     const HELP: &'static str = "The network that prices the budgets, for `laau train` and `laau learn`.";
@@ -84,13 +87,18 @@ impl ModelSection {
             Family::Mlp => {
                 stray("norm-bound", "linear", self.norm_bound.is_some())?;
                 Network::Mlp {
-                    hidden: self.hidden.clone().unwrap_or_else(|| vec![10, 10]),
+                    hidden: self.hidden.clone().unwrap_or_else(|| HIDDEN.to_vec()),
                     spectral_bound: self.spectral_bound,
                 }
             }
             Family::Linear => {
                 stray("spectral-bound", "mlp", self.spectral_bound.is_some())?;
-                stray("hidden", "mlp", self.hidden.is_some())?;
+                // The default of a configuration that was printed is no mistake.
+                stray(
+                    "hidden",
+                    "mlp",
+                    self.hidden.as_ref().is_some_and(|hidden| hidden != &HIDDEN),
+                )?;
                 Network::Linear {
                     norm_bound: self.norm_bound,
                 }

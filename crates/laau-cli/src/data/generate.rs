@@ -9,7 +9,7 @@ use laau::data::Split;
 use super::{check_ending, places, write_episodes};
 use crate::config::{ConfigFile, Flags, ProblemSection, WorkloadSection};
 use crate::failure::Failure;
-use crate::output::{self, Named, Staged};
+use crate::output::{self, Folder, Named, Staged};
 use crate::{interrupt, memory};
 
 /// The arguments as they are typed.
@@ -69,10 +69,10 @@ pub(crate) fn run(arguments: &GenerateArgs) -> Result<(), Failure> {
             Ok::<_, laau::data::Error>(vec![train, validation, test])
         }
     })??;
-    if split.is_some() {
-        let folder = &arguments.output;
-        std::fs::create_dir_all(folder).map_err(|error| output::cannot_write(folder, &error))?;
-    }
+    let _folder = match split {
+        Some(_) => Some(Folder::make(&arguments.output)?),
+        None => None,
+    };
     let mut staged = Staged::default();
     for (place, episodes) in places.iter().zip(&sets) {
         write_episodes(&mut staged, place, episodes)?;

@@ -15,7 +15,7 @@ use crate::config::{
 };
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::output::{self, Named, Staged};
+use crate::output::{self, Folder, Named, Staged};
 
 /// The arguments as they are typed.
 #[derive(Debug, Args)]
@@ -112,29 +112,17 @@ impl<S: TraceSection + Send + Sync + Clone + 'static> FormatArgs<S> {
 }
 
 fn write(trace: &dyn Trace, options: &EpisodeOptions, folder: &Path) -> Result<(), Failure> {
-    let is_new = !folder.exists();
-    let written = write_into(trace, options, folder);
-    if written.is_err() && is_new {
-        // Only a folder without files goes.
-        let _ = std::fs::remove_dir(folder);
-    }
-    written
-}
-
-fn write_into(trace: &dyn Trace, options: &EpisodeOptions, folder: &Path) -> Result<(), Failure> {
     // Whether the output can be written shows before a long trace is read.
-    std::fs::create_dir_all(folder).map_err(|error| output::cannot_write(folder, &error))?;
-    places(folder).iter().try_for_each(|place| output::probe(place))?;
+    let folder = Folder::make(folder)?;
+    let places = places(folder.path());
+    places.iter().try_for_each(|place| output::probe(place))?;
     let asked = interrupt::watch()?;
     let trace = Interruptible { trace, asked: &asked };
     let imported = laau::data::import(&trace, options);
     interrupt::check(&asked, NOTHING)?;
     let Imported { sets, report } = imported?;
     let mut staged = Staged::default();
-    for (place, episodes) in places(folder)
-        .iter()
-        .zip([&sets.train, &sets.validation, &sets.test])
-    {
+    for (place, episodes) in places.iter().zip([&sets.train, &sets.validation, &sets.test]) {
         write_episodes(&mut staged, place, episodes)?;
         interrupt::check(&asked, NOTHING)?;
     }

@@ -15,6 +15,7 @@ use crate::config::{ConfigFile, Flags, TableSection};
 use crate::decide;
 use crate::failure::Failure;
 use crate::output;
+use crate::saved::{read_model, read_policy};
 use crate::sets::{expect_file, range};
 use crate::train::best_epoch;
 use laau::baselines::Stored;
@@ -218,7 +219,7 @@ fn episodes(set: &Episodes) -> (String, Value) {
 
 fn model(path: &Path) -> Result<(String, Value), Failure> {
     let (Model { spec, parameters, .. }, summary) =
-        decide::read_model(path).map(|(model, summary, _)| (model, summary))?;
+        read_model(path, "leave --kind out").map(|(model, summary, _)| (model, summary))?;
     let Summary {
         seed,
         epochs,
@@ -359,7 +360,7 @@ fn parameter(value: &Value) -> String {
 }
 
 fn policy(path: &Path) -> Result<(String, Value), Failure> {
-    let (policy, _) = decide::read_policy(path)?;
+    let (policy, _) = read_policy(path, "leave --kind out")?;
     let mut rows = vec![("kind", "policy".to_owned()), ("policy", policy.name.clone())];
     rows.extend(told_of_problem(&json!(policy.problem)));
     rows.push((

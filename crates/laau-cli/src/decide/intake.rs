@@ -50,11 +50,11 @@ impl Intake {
         file: Option<&Path>,
         trained_on: Option<TrainedOn>,
     ) -> Result<Self, Failure> {
-        let lacks = |flag: &str, what: &str| {
+        let lacks = |flag: &str, what: &str, of: &str| {
             let who = file.map_or("--policy".to_owned(), |file| file.display().to_string());
             Failure::new(
                 format_args!("{who}: {flag} needs {what}, and there is none"),
-                "give a model or a policy file that was made from episodes of `laau import`",
+                format_args!("give a model or a policy file{of}"),
             )
         };
         let scaling = match &trained_on {
@@ -63,14 +63,17 @@ impl Intake {
                 scaling: Some(scaling),
                 ..
             }) => Some(scaling.clone()),
-            _ => return Err(lacks("--raw", "the normalisation of the training episodes")),
+            _ => {
+                let of = " that was made from episodes of `laau import`";
+                return Err(lacks("--raw", "the normalisation of the training episodes", of));
+            }
         };
         for (flag, is_given) in [
             ("--strict-range", arguments.strict_range),
             ("--range-factor", arguments.range_factor.is_some()),
         ] {
             if is_given && trained_on.is_none() {
-                return Err(lacks(flag, "the range of the training contexts"));
+                return Err(lacks(flag, "the range of the training contexts", ""));
             }
         }
         Ok(Self {

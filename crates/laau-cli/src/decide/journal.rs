@@ -104,6 +104,9 @@ pub(super) struct Record {
     pub(super) fallback: Option<String>,
     #[serde(default)]
     pub(super) guarded: bool,
+    /// What was odd about the context, or the reading that it was made of.
+    #[serde(default)]
+    pub(super) warning: Option<String>,
     /// The first step of the batch that was synced together, if that is not this one.
     #[serde(default)]
     batch: Option<usize>,

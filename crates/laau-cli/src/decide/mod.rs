@@ -12,8 +12,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use laau::core::{Policy, Task, TrainedOn};
-use laau::net::{Model, Summary};
-use laau::registry::{self, Deployed, ProblemSpec, digest, policy_from_bytes};
+use laau::registry::{self, Deployed, ProblemSpec, digest};
 
 use self::intake::{Intake, IntakeArgs};
 pub(crate) use self::journal::look;
@@ -24,6 +23,7 @@ use crate::config::{ConfigFile, Flags, ProblemSection};
 use crate::failure::{Failure, reason};
 use crate::guard::{self, GuardArgs};
 use crate::output::{self, Named};
+use crate::saved::{read_model, read_policy};
 use crate::sets::{check_model, range};
 
 /// Up to here `laau-core` keeps the reserve of the steps to come without rounding.
@@ -195,7 +195,7 @@ impl Plan {
             None => None,
         };
         let model = match &arguments.model {
-            Some(path) => Some(read_model(path)?),
+            Some(path) => Some(read_model(path, "name it with --policy-file")?),
             None => None,
         };
         let trained_on = match (&deployed, &model) {
@@ -254,21 +254,22 @@ impl Plan {
                 (Arc::from(untuned.policy), identity, horizon)
             }
             (None, None, Some(name), None) => {
-                return Err(Failure::new(
+                return Err(Failure::usage(
                     format_args!("--policy {name}: nothing says how many steps the episode has"),
                     "give the number of steps with --horizon",
                 ));
             }
             (None, None, None, _) => {
-                return Err(Failure::new(
+                return Err(Failure::usage(
                     "nothing says who decides: expected --model FILE, --policy-file FILE or --policy NAME",
                     "`laau train` writes models, `laau compare -o DIR` policy files; --policy equal needs neither",
                 ));
             }
         };
-        let (policy, guard) = arguments
-            .guard
-            .deploy(policy, &problem, &task, horizon, &budgets)?;
+        let (policy, guard) =
+            arguments
+                .guard
+                .deploy(policy, &problem, &task, horizon, &budgets, trained_on.as_ref())?;
         identity.guard = guard;
         Ok(Self {
             problem,
@@ -299,56 +300,13 @@ fn deployed(path: &Path, arguments: &DecideArgs) -> Result<(Deployed, Identity),
             "leave --config out",
         ));
     }
-    let (deployed, bytes) = read_policy(path)?;
+    let (deployed, bytes) = read_policy(path, "name it with --model")?;
     let identity = Identity::of_file(&deployed, digest(&bytes));
     Ok((deployed, identity))
 }
 
-/// The policy of a file, and the file's bytes.
-pub(crate) fn read_policy(path: &Path) -> Result<(Deployed, Vec<u8>), Failure> {
-    let bytes = output::read_bytes(
-        path,
-        "policy files are written by `laau compare -o DIR`; check the path and its permissions",
-    )?;
-    let deployed = policy_from_bytes(&bytes).map_err(|error| {
-        let hint = match laau::net::model_from_bytes(&bytes) {
-            Ok(_) => "this is a model, not a policy file: name it with --model",
-            Err(_) => "policy files are written by `laau compare -o DIR`",
-        };
-        Failure::new(format_args!("{}: {error}", path.display()), hint)
-    })?;
-    Ok((deployed, bytes))
-}
-
-/// A model, its summary, and the bytes of its file: the hash in the journal is that of the very bytes which decide.
-pub(crate) fn read_model(path: &Path) -> Result<(Model, Summary, Vec<u8>), Failure> {
-    let bytes = output::read_bytes(
-        path,
-        "models are written by `laau train -o FILE`; check the path and its permissions",
-    )?;
-    if bytes.starts_with(b"{") && policy_from_bytes(&bytes).is_ok() {
-        return Err(Failure::new(
-            format_args!("{}: this is a policy file, not a model", path.display()),
-            "name it with --policy-file",
-        ));
-    }
-    let (model, summary) = laau::net::model_from_bytes(&bytes).map_err(|error| match error {
-        laau::net::Error::InvalidFile { field, reason, .. } => laau::net::Error::InvalidFile {
-            path: path.to_owned(),
-            field,
-            reason,
-        },
-        other => other,
-    })?;
-    Ok((model, summary, bytes))
-}
-
 /// The horizon that was asked for, if a model is for it; the model's own if it has one.
-pub(crate) fn horizon_of(
-    path: &Path,
-    trained: &RangeInclusive<usize>,
-    asked: Option<usize>,
-) -> Result<usize, Failure> {
+fn horizon_of(path: &Path, trained: &RangeInclusive<usize>, asked: Option<usize>) -> Result<usize, Failure> {
     let single = (trained.start() == trained.end()).then_some(*trained.end());
     let path = path.display();
     match (asked.or(single), single) {
@@ -406,10 +364,9 @@ impl<W: Write> Service<W> {
                     record.action, decision.action
                 )));
             }
-            // It was decided: there is nothing to refuse.
-            let warning = self.intake.warning(&record.context).unwrap_or_else(Some);
+            self.intake.warned += u64::from(record.warning.is_some());
             self.print(&Decision {
-                warning: warning.as_deref(),
+                warning: record.warning.as_deref(),
                 replayed: true,
                 ..decision
             })?;
@@ -453,11 +410,12 @@ impl<W: Write> Service<W> {
                             return Err(error.into());
                         }
                     };
+                    let warning = warning.as_deref();
+                    let decision = Decision { warning, ..decision };
                     if let Some(journal) = &mut self.journal {
                         journal.stage(&context, decision)?;
                     }
-                    let warning = warning.as_deref();
-                    self.answer(&Decision { warning, ..decision }, true)?;
+                    self.answer(&decision, true)?;
                 }
                 Err(error) => {
                     refused += 1;

@@ -10,20 +10,18 @@ use std::time::Duration;
 use clap::Args;
 use laau::baselines::OptOptions;
 use laau::core::{
-    Comparison, Error, Fit, FitObserver, FitSets, Fitted, Policy, Projected, Sets, Task, Unfitted, Unrolled,
-    guarded_name,
+    Comparison, Error, Fit, FitObserver, FitSets, Fitted, Projected, Sets, Task, Unfitted, guarded_name,
 };
-use laau::net::Model;
 use laau::registry::{Deployed, ProblemSpec};
 
 use self::external::External;
 use self::named::Titled;
 use crate::config::{ConfigFile, Flags, ProblemSection};
-use crate::decide::{read_model, read_policy};
 use crate::failure::Failure;
 use crate::guard::GuardArgs;
 use crate::output::Named;
 use crate::report::{ReportArgs, Watch};
+use crate::saved::{deploy_model, read_policy};
 use crate::{interrupt, sets};
 
 /// The arguments as they are typed.
@@ -86,16 +84,16 @@ pub(crate) fn run(arguments: &EvaluateArgs) -> Result<(), Failure> {
         .chain(arguments.config.named())
         .chain(arguments.guard.named())
         .collect();
-    arguments
-        .report
-        .keep_apart(&inputs, names.iter().map(String::as_str))?;
+    // Policies are not written again.
+    arguments.report.keep_apart(&inputs, std::iter::empty())?;
     let problem = arguments.problem(&saved)?;
     let task = problem.task()?;
-    let [test] = sets::read(&*task.problem, [&arguments.test])?;
+    let [test] = sets::read(&*task.problem, !saved.is_empty(), [&arguments.test])?;
     for saved in &saved {
-        saved.check_horizon(&test)?;
+        saved.check(&test)?;
     }
-    arguments.report.prepare()?;
+    let incumbent = arguments.guard.unfitted(&problem, &task, &test.episodes)?;
+    let _folder = arguments.report.prepare()?;
     let watch = Watch::new(&arguments.report)?;
     let sets = Sets {
         // Nothing is fitted.
@@ -111,9 +109,8 @@ pub(crate) fn run(arguments: &EvaluateArgs) -> Result<(), Failure> {
         comparison = comparison.with("opt", OptOptions::default());
     }
     for saved in saved {
-        let name = saved.name.clone();
-        let policy = saved.policy(&task)?;
-        comparison = comparison.with(name, Unfitted(move |_: &Task| Ok(Arc::clone(&policy))));
+        let policy = saved.deployed.policy;
+        comparison = comparison.with(saved.name, Unfitted(move |_: &Task| Ok(Arc::clone(&policy))));
     }
     for external in &arguments.external {
         let name = external.name.as_deref().unwrap_or(EXTERNAL);
@@ -125,7 +122,7 @@ pub(crate) fn run(arguments: &EvaluateArgs) -> Result<(), Failure> {
         };
         comparison = comparison.with(name, program);
     }
-    if let Some((guard, incumbent)) = arguments.guard.unfitted(&problem, &task, &sets.test)? {
+    if let Some((guard, incumbent)) = incumbent {
         // The guard is what --guard names, whatever else is called like it.
         let mut title = guard.to_owned();
         while names.contains(&title) {
@@ -148,36 +145,21 @@ struct Saved {
     name: String,
     flag: &'static str,
     path: PathBuf,
-    problem: ProblemSpec,
-    content: Content,
-}
-
-enum Content {
-    Model(Box<Model>),
-    Policy(Box<Deployed>),
+    deployed: Deployed,
 }
 
 impl Saved {
-    /// Refuses episodes of another length than the policy is for.
-    fn check_horizon(&self, test: &sets::Set) -> Result<(), Failure> {
-        let horizons = match &self.content {
-            Content::Model(model) => model.spec.horizons(),
-            Content::Policy(deployed) => {
-                let fitted = deployed.horizon..=deployed.horizon;
-                deployed.horizons.clone().unwrap_or(fitted)
-            }
-        };
-        test.check_horizon(&horizons, &self.path.display().to_string())
-    }
-
-    fn policy(self, task: &Task) -> Result<Arc<dyn Policy>, Failure> {
-        Ok(match self.content {
-            Content::Model(model) => {
-                sets::check_model(task, &model.spec)?;
-                Arc::new(Unrolled::new(&self.name, *model, task.solver.clone())?)
-            }
-            Content::Policy(deployed) => deployed.policy,
-        })
+    /// Refuses episodes of another length than the policy is for, and contexts that were made in another way.
+    fn check(&self, test: &sets::Set) -> Result<(), Failure> {
+        let Deployed {
+            horizon,
+            horizons,
+            trained_on,
+            ..
+        } = &self.deployed;
+        let path = self.path.display().to_string();
+        test.check_horizon(&horizons.clone().unwrap_or(*horizon..=*horizon), &path)?;
+        test.check_scaling(trained_on.as_ref(), &path)
     }
 }
 
@@ -187,25 +169,23 @@ impl EvaluateArgs {
         let mut all = Vec::new();
         for Titled { name, what } in &self.model {
             let path = PathBuf::from(what);
-            let (model, ..) = read_model(&path)?;
+            let deployed = deploy_model(&path, "name it with --policy-file")?;
             let stem = path.file_stem().unwrap_or_default().to_string_lossy();
             all.push(Saved {
                 name: name.clone().unwrap_or_else(|| stem.into_owned()),
                 flag: "--model",
-                problem: ProblemSpec::of_model(&model.spec)?,
-                content: Content::Model(Box::new(model)),
                 path,
+                deployed,
             });
         }
         for Titled { name, what } in &self.policy_file {
             let path = PathBuf::from(what);
-            let (deployed, _) = read_policy(&path)?;
+            let (deployed, _) = read_policy(&path, "name it with --model")?;
             all.push(Saved {
                 name: name.clone().unwrap_or_else(|| deployed.name.clone()),
                 flag: "--policy-file",
-                problem: deployed.problem.clone(),
-                content: Content::Policy(Box::new(deployed)),
                 path,
+                deployed,
             });
         }
         Ok(all)
@@ -251,13 +231,13 @@ impl EvaluateArgs {
             return section.spec();
         };
         for other in &saved[1..] {
-            if other.problem != first.problem {
+            if other.deployed.problem != first.deployed.problem {
                 return Err(Failure::new(
                     format_args!(
                         "{} and {} are for different problems: {}",
                         first.path.display(),
                         other.path.display(),
-                        difference(&first.problem, &other.problem)
+                        difference(&first.deployed.problem, &other.deployed.problem)
                     ),
                     "evaluate policies of one problem; `laau inspect FILE` shows that of a model",
                 ));
@@ -265,18 +245,18 @@ impl EvaluateArgs {
         }
         if is_given {
             let given = section.spec()?;
-            if given != first.problem {
+            if given != first.deployed.problem {
                 return Err(Failure::new(
                     format_args!(
                         "{} is for another problem than the flags say: {}",
                         first.path.display(),
-                        difference(&first.problem, &given)
+                        difference(&first.deployed.problem, &given)
                     ),
                     "leave the flags of the problem, or --config, out: the file has the problem and its parameters",
                 ));
             }
         }
-        Ok(first.problem.clone())
+        Ok(first.deployed.problem.clone())
     }
 }
 

@@ -14,7 +14,7 @@ use laau::registry::ProblemSpec;
 
 use self::formats::Format;
 use crate::failure::Failure;
-use crate::output::Named;
+use crate::output::{Folder, Named};
 use crate::progress::Progress;
 use crate::{interrupt, output};
 
@@ -51,12 +51,13 @@ impl ReportArgs {
     }
 
     /// Makes the folder, and finds out whether it can be written to.
-    pub(crate) fn prepare(&self) -> Result<(), Failure> {
+    pub(crate) fn prepare(&self) -> Result<Option<Folder>, Failure> {
         let Some(folder) = &self.output else {
-            return Ok(());
+            return Ok(None);
         };
-        std::fs::create_dir_all(folder).map_err(|error| output::cannot_write(folder, &error))?;
-        output::probe(&folder.join("summary.json"))
+        let folder = Folder::make(folder)?;
+        output::probe(&folder.path().join("summary.json"))?;
+        Ok(Some(folder))
     }
 
     /// Prints and writes what is finished.

@@ -94,7 +94,11 @@ pub(crate) fn run(arguments: &TrainArgs) -> Result<(), Failure> {
     let settings = training.settings();
     let laau = laau.trained_by(settings.clone());
     let trainer = settings.clone().check()?;
-    let [train, validation] = sets::read(&*task.problem, [&arguments.train, &arguments.validation])?;
+    let [train, validation] = sets::read(
+        &*task.problem,
+        checkpoint.is_some(),
+        [&arguments.train, &arguments.validation],
+    )?;
     training.check_horizons(&train)?;
     let (train, validation) = (&train.episodes, &validation.episodes);
     let spec = laau.spec(&*task.problem, train.horizon());
@@ -103,7 +107,7 @@ pub(crate) fn run(arguments: &TrainArgs) -> Result<(), Failure> {
     if let Some(checkpoint) = &checkpoint {
         files.check_spec(checkpoint, &spec)?;
     }
-    let incumbent = arguments.guard.read(&problem, train.horizon())?;
+    let incumbent = arguments.guard.read(&problem, train.horizon(), train.scaling())?;
     let mut model = laau.initial(&task, train, settings.seed)?;
     let mut log = files.open()?;
 

@@ -1,5 +1,6 @@
 //! What people tripped over on a first day: each was accepted in silence, told badly, or overwrote something.
 
+use std::fmt::Write as _;
 use std::fs::File;
 
 use serde_json::{Value, json};
@@ -36,6 +37,18 @@ fn episodes_of_another_problem_are_refused() {
          hint: name their problem: --problem trading\n",
     );
     bench.stdout(&format!("{TRAIN} --problem trading --phases 1:0.01 -o m"), "");
+    bench.stdout("generate --horizon 4 --split 9,4,4 -o fairness", "");
+    for command in [
+        "learn --episodes fairness/test.parquet --model m",
+        "evaluate --test fairness/test.parquet --model m",
+    ] {
+        bench.check_failure(
+            command,
+            "",
+            "error: fairness/test.parquet: the episodes were made for problem `weighted-fairness`, not for `trading`\n\
+             hint: give episodes of `trading`, or a model or a policy file for `weighted-fairness`\n",
+        );
+    }
 }
 
 #[test]
@@ -362,13 +375,113 @@ fn files_that_are_mixed_up_are_told_apart() {
         "",
         "error: report/mw.policy: this is a policy file, not a model\nhint: name it with --policy-file\n",
     );
-    let run = bench.run("decide --budget 80 --policy-file m", "");
-    assert!(
-        run.stderr
-            .ends_with("hint: this is a model, not a policy file: name it with --model\n"),
-        "{}",
-        run.stderr
+    for (command, hint) in [
+        ("decide --budget 80 --policy-file m", "name it with --model"),
+        (
+            "evaluate --test sets/test.parquet --policy-file m",
+            "name it with --model",
+        ),
+        ("inspect m --kind policy", "leave --kind out"),
+        (
+            "decide --budget 80 --model m --guard m",
+            "a guard takes a policy file: `laau compare -o DIR` writes them",
+        ),
+    ] {
+        bench.check_failure(
+            command,
+            "",
+            &format!("error: m: this is a model, not a policy file\nhint: {hint}\n"),
+        );
+    }
+    bench.check_failure(
+        "learn --episodes sets/test.parquet --model report/mw.policy",
+        "",
+        "error: report/mw.policy: this is a policy file, not a model\nhint: models are written by `laau train -o FILE`\n",
     );
+}
+
+#[test]
+fn contexts_that_were_made_in_different_ways_are_refused() {
+    let bench = Bench::new();
+    let mut text = String::from("host,time,load\n");
+    for time in 0..200 {
+        writeln!(text, "a,{time},{}", time * 7 % 50 + 1).unwrap();
+    }
+    bench.write("load.csv", text);
+    for normalisation in ["percent", "none"] {
+        let command = format!(
+            "import table load.csv --series host --time time --values load --horizon 5 --split 20,5,5 --split-by time --gap 1 \
+             --budget 20:30 --normalisation {normalisation} -o {normalisation}"
+        );
+        let run = bench.run(&command, "");
+        assert_eq!(run.status, Some(0), "{}", run.stderr);
+    }
+    let compare = "compare --train percent/train.parquet --validation percent/validation.parquet --policies equal,dgd -q";
+    let run = bench.run(&format!("{compare} --test percent/test.parquet -o report"), "");
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    let train = |set: &str| {
+        format!(
+            "train --train {set}/train.parquet --validation {set}/validation.parquet --phases 1:0.01 -q -o {set}.safetensors"
+        )
+    };
+    for set in ["percent", "none"] {
+        assert_eq!(bench.run(&train(set), "").status, Some(0));
+    }
+    for command in [
+        &format!("{compare} --test none/test.parquet"),
+        "evaluate --test none/test.parquet --model percent.safetensors",
+        "evaluate --test none/test.parquet --policy-file report/dgd.policy",
+        "learn --episodes none/test.parquet --model percent.safetensors",
+        "evaluate --test none/test.parquet --model none.safetensors --guard report/equal.policy",
+        "decide --budget 100 --model none.safetensors --guard report/equal.policy",
+        &format!(
+            "{} --guard report/equal.policy",
+            train("none").replace("-o none", "-o other")
+        ),
+    ] {
+        let run = bench.run(command, "");
+        assert_eq!(run.status, Some(1), "laau {command}: {}", run.stderr);
+        assert!(
+            run.stderr
+                .contains("were made of readings in different ways: normalisation `"),
+            "laau {command}: {}",
+            run.stderr
+        );
+    }
+}
+
+#[test]
+fn a_report_may_be_written_beside_the_policies_that_it_is_about() {
+    let bench = bench();
+    let command = "evaluate --test sets/test.parquet --policy-file report/mw.policy -q -o report";
+    let before = bench.read("report/mw.policy");
+    assert_eq!(bench.run(command, "").status, Some(0));
+    assert_eq!(bench.read("report/mw.policy"), before);
+}
+
+#[test]
+fn a_command_that_is_refused_leaves_no_folder() {
+    let bench = bench();
+    for command in [
+        "compare --train sets/train.parquet --validation sets/validation.parquet --test sets/test.parquet \
+         --policies dgd --guard m -o new/report",
+        "evaluate --test sets/test.parquet --policy-file report/mw.policy --guard m -o new/report",
+    ] {
+        assert_eq!(bench.run(command, "").status, Some(1), "laau {command}");
+        assert!(!bench.path().join("new").exists(), "laau {command}");
+    }
+}
+
+#[test]
+fn the_default_configuration_goes_with_any_network() {
+    let bench = bench();
+    bench.write("c.toml", bench.stdout("config --default", ""));
+    let run = bench.run(
+        "train --config c.toml --network linear --phases 1:0.01 --train sets/train.parquet \
+         --validation sets/validation.parquet -o n -q",
+        "",
+    );
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
 }
 
 #[test]

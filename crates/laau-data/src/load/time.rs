@@ -164,9 +164,9 @@ fn stamp_parts(text: &str) -> Option<(i64, bool)> {
 /// the next one is no time.
 pub(crate) fn is_date_in_digits(number: i64) -> bool {
     let (date, clock) = match number {
-        1900_00_00..2101_00_00 => (number, 0),
-        1900_00_00_0000..2101_00_00_0000 => (number / 10_000, number % 10_000 * 100),
-        1900_00_00_000000..2101_00_00_000000 => (number / 1_000_000, number % 1_000_000),
+        19_000_000..21_010_000 => (number, 0),
+        190_000_000_000..210_100_000_000 => (number / 10_000, number % 10_000 * 100),
+        19_000_000_000_000..21_010_000_000_000 => (number / 1_000_000, number % 1_000_000),
         _ => return false,
     };
     let (year, month, day) = (date / 10_000, date / 100 % 100, date % 100);

@@ -91,7 +91,7 @@ struct Stepper {
     flat: bool,
 }
 
-/// Why a step was not taken: the weights are as before.
+/// Why a step was not taken, or leads nowhere.
 struct NoStep(String);
 
 /// The largest weight that a step may lead to.

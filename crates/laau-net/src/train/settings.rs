@@ -13,17 +13,17 @@ use crate::optimiser::Optimiser;
 ///
 /// | setting | default | purpose | range |
 /// |---|---|---|---|
-/// | `phases` | 50 epochs at 5e-3, 30 at 2.5e-3 | learning rates, one phase after the other (the paper's) | at least one epoch in all; rates `> 0` |
-/// | `batch` | 10 | episodes per gradient step | `≥ 1` |
+/// | `phases` | 50 epochs at 5e-3, 30 at 2.5e-3 | learning rates, one phase after the other (the paper's) | 1 to 10⁹ epochs in all; rates `> 0` |
+/// | `batch` | 10 | episodes per gradient step | 1 to 10⁹ |
 /// | `seed` | 0 | shuffles; each epoch draws from a stream of its own | any |
 /// | `optimiser` | Adam | the step rule | see [`Optimiser`] |
 /// | `engine` | fused | who computes gradients | |
 /// | `precision` | f64 | what the fused engine computes the network in, see [`Precision`] | f64 for the candle engine |
-/// | `validate_every` | 1 | epochs from one exact rollout of the validation set to the next; the last epoch always has one | `≥ 1` |
-/// | `patience` | none | stops after so many validations without a better utility | `≥ 1` |
+/// | `validate_every` | 1 | epochs from one exact rollout of the validation set to the next; the last epoch always has one | 1 to 10⁹ |
+/// | `patience` | none | stops after so many validations without a better utility | 1 to 10⁹ |
 /// | `gradient_clip` | none | the largest norm of a gradient; a longer one is shortened | `> 0` |
 /// | `divergence_factor` | 100 | a batch whose loss exceeds both that of the first and its own before the run's first step by more than this, times `1 + \|loss\|`, has diverged | `> 0` |
-/// | `checkpoint_every` | 10 | epochs from one checkpoint to the next; one is always left at the end, on a stop and on divergence | `≥ 1` |
+/// | `checkpoint_every` | 10 | epochs from one checkpoint to the next; one is always left at the end, on a stop and on divergence | 1 to 10⁹ |
 /// | `shortest_horizon` | none | the fewest steps that the models of [`crate::Laau`] are for; see [`Trainer::run`] | `≥ 1`, at most those of the episodes |
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -117,19 +117,16 @@ impl Training {
     /// [`Error::InvalidSetting`] that names the setting.
     pub fn check(self) -> Result<Trainer, Error> {
         let invalid = |field, reason| Err(Error::InvalidSetting { field, reason });
-        if self
-            .phases
-            .iter()
-            .try_fold(0_usize, |sum, phase| sum.checked_add(phase.epochs))
-            .is_none_or(|epochs| epochs == 0)
-        {
-            return invalid("phases", "expected at least one epoch".to_owned());
-        }
-        if self.epochs() > MOST {
-            return invalid(
-                "phases",
-                format!("expected at most {MOST} epochs, found {}", self.epochs()),
-            );
+        let epochs = self.phases.iter().map(|phase| phase.epochs);
+        match epochs.fold(0, usize::saturating_add) {
+            0 => return invalid("phases", "expected at least one epoch".to_owned()),
+            1..=MOST => {}
+            epochs => {
+                return invalid(
+                    "phases",
+                    format!("expected at most {MOST} epochs, found {epochs}"),
+                );
+            }
         }
         if let Some(phase) = self.phases.iter().find(|p| !is_positive(p.learning_rate)) {
             return invalid(
@@ -195,6 +192,14 @@ mod tests {
         check(
             |t| t.phases.clear(),
             "invalid `phases`: expected at least one epoch",
+        );
+        check(
+            |t| {
+                for phase in &mut t.phases {
+                    phase.epochs = usize::MAX;
+                }
+            },
+            "invalid `phases`: expected at most 1000000000 epochs, found 18446744073709551615",
         );
         check(
             |t| t.phases[1].learning_rate = f64::NAN,
