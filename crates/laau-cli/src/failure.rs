@@ -252,7 +252,25 @@ impl From<laau::data::Error> for Failure {
             Error::MissingColumn { ref column, .. } if column == "series" => {
                 "name the column of the series with --series NAME, or --series '' if all rows are one series"
             }
-            Error::MissingColumn { .. } => "name the columns with the flags of `laau import table --help`",
+            Error::MissingColumn { .. } => {
+                "name the columns with the flags of `laau import table --help`; separators are commas, semicolons or tabs"
+            }
+            Error::Cell {
+                expected, ref found, ..
+            } if expected.contains("ISO 8601") && found.starts_with('`') => {
+                "write times as 2024-03-01T08:00:00Z, 2024-03-01 08:00 or 2024-03-01, or number the rows; zones may follow as Z or +01:00"
+            }
+            Error::Cell { expected, .. } if expected.contains("date with dashes") => {
+                "write dates as 2024-01-31; --step N says that these are counts, N from one row of a series to the next"
+            }
+            Error::Cell { expected, .. } if expected.contains("decimal point") => {
+                "export numbers with a decimal point, and without separators of thousands"
+            }
+            Error::Cell {
+                expected, ref found, ..
+            } if expected.ends_with("number") && (found == "`NaN`" || found.starts_with("nothing")) => {
+                "fill the cell in, or leave the row out: no episode spans a row that is missing"
+            }
             _ => "correct the file, or choose another format; see `laau import --help`",
         };
         Self::new(error, hint)

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, Subcommand};
 use laau::data::{
-    AzureFunctions, AzureVm, EpisodeOptions, Error, Imported, Order, Readings, Step, Table, TimeUnit, Trace,
-    ValueColumn,
+    AzureFunctions, AzureVm, EpisodeOptions, Error, ImportReport, Imported, Order, Readings, SplitBy, Step,
+    Table, TimeUnit, Trace, ValueColumn,
 };
 
 use super::{places, preview, write_episodes};
@@ -120,15 +120,37 @@ fn write(trace: &dyn Trace, options: &EpisodeOptions, folder: &Path) -> Result<(
     let trace = Interruptible { trace, asked: &asked };
     let imported = laau::data::import(&trace, options);
     interrupt::check(&asked, NOTHING)?;
-    let Imported { sets, report } = imported?;
+    let Imported { sets, report } = imported.map_err(|error| failure(error, options))?;
     let mut staged = Staged::default();
     for (place, episodes) in places.iter().zip([&sets.train, &sets.validation, &sets.test]) {
         write_episodes(&mut staged, place, episodes)?;
         interrupt::check(&asked, NOTHING)?;
     }
     staged.commit()?;
+    warn(&report, options);
     let report = serde_json::to_string_pretty(&report).map_err(|error| Failure::output(&error.into()))?;
     output::print(report + "\n")
+}
+
+/// The failure of an import; its hint knows how the sets were to be split.
+pub(super) fn failure(error: Error, options: &EpisodeOptions) -> Failure {
+    match error {
+        Error::TooShort { .. } if options.split_by != SplitBy::Series => Failure::new(
+            error,
+            "ask for fewer episodes with --split, for a shorter --horizon or --gap, or for episodes that overlap with --stride",
+        ),
+        error => error.into(),
+    }
+}
+
+/// Tells of negative readings, which nobody asked to raise.
+pub(super) fn warn(report: &ImportReport, options: &EpisodeOptions) {
+    if report.floored > 0 && options.floor == 0.0 {
+        output::talk(format_args!(
+            "warning: negative contexts became 0: {}; --normalisation min-max would keep them apart",
+            report.floored
+        ));
+    }
 }
 
 /// What is left of an import that was interrupted.

@@ -1,8 +1,9 @@
 //! `laau import --dry-run`: what was understood of a trace, before anything is written.
 
 use laau::core::{Episodes, four_digits};
-use laau::data::{EpisodeOptions, Gap, Imported, Normalisation, OutOfRange, Split, SplitBy, Trace};
+use laau::data::{EpisodeOptions, Gap, Imported, Normalisation, OutOfRange, Split, SplitBy, TimeUnit, Trace};
 
+use super::import::{failure, warn};
 use super::inspect::{facts, normalisation};
 use crate::failure::Failure;
 use crate::output;
@@ -16,7 +17,12 @@ pub(super) fn print(trace: &dyn Trace, options: &EpisodeOptions) -> Result<(), F
     let mut rows = trace.describe();
     let time = |time: i64| trace.show_time(time);
     if let Some((first, last)) = statistics.times {
-        rows.push(("times", format!("{} to {}", time(first), time(last))));
+        let mut words = format!("{} to {}", time(first), time(last));
+        // Numbers that are times since 1970 are hard to read.
+        if let Some(unit) = TimeUnit::since_1970(first, last).filter(|_| time(first) == first.to_string()) {
+            words += &format!(" ({} to {})", unit.stamp(first), unit.stamp(last));
+        }
+        rows.push(("times", words));
     }
     let counts = &statistics.counts;
     let unit = statistics
@@ -35,7 +41,7 @@ pub(super) fn print(trace: &dyn Trace, options: &EpisodeOptions) -> Result<(), F
         Ok(imported) => imported,
         Err(error) => {
             output::print(facts(&rows))?;
-            return Err(error.into());
+            return Err(failure(error, options));
         }
     };
     rows.push((
@@ -71,7 +77,9 @@ pub(super) fn print(trace: &dyn Trace, options: &EpisodeOptions) -> Result<(), F
             text += &first_episode(name, set);
         }
     }
-    output::print(text + "\nnothing was written\n")
+    output::print(text + "\nnothing was written\n")?;
+    warn(&report, options);
+    Ok(())
 }
 
 fn first_episode(name: &str, set: &Episodes) -> String {

@@ -104,6 +104,15 @@ fn a_gap_is_a_duration_only_where_the_unit_of_times_is_known() {
             told.contains(&format!("\ngap              {} {name}\n", 2 * minute)),
             "{told}"
         );
+        let last = 1_709_272_800 * per_second + 59 * minute;
+        let dates = "(2024-03-01T06:00:00Z to 2024-03-01T06:59:00Z)";
+        assert!(
+            told.contains(&format!(
+                "\ntimes            {} to {last} {dates}\n",
+                1_709_272_800 * per_second
+            )),
+            "{told}"
+        );
         let report: Value = serde_json::from_str(&bench.stdout(&format!("{import} -o sets"), "")).unwrap();
         let time = |set: usize, end: usize| report["periods"][set][end].as_i64().unwrap();
         assert_eq!(time(1, 0) - time(0, 1), 2 * minute, "{name}");
@@ -195,6 +204,70 @@ fn hints_fit_what_is_wrong_and_do_what_they_say() {
         bench.check_failure(import, "", &format!("error: {sentence}\nhint: {hint}\n"));
         bench.stdout(&format!("{import} {remedy}"), "");
     }
+}
+
+#[test]
+fn cells_that_are_no_times_or_numbers_are_refused_with_the_form_that_is_read() {
+    let bench = Bench::new();
+    let import = "import table t.csv --horizon 2 --split 1,0,0 --normalisation none --dry-run";
+    let stamps = "write times as 2024-03-01T08:00:00Z, 2024-03-01 08:00 or 2024-03-01, or number the rows; zones may follow as Z \
+                  or +01:00";
+    let missing = "fill the cell in, or leave the row out: no episode spans a row that is missing";
+    let decimals = "export numbers with a decimal point, and without separators of thousands";
+    for (row, hint) in [
+        ("a,01/31/2024,1", stamps),
+        ("a,08:00,1", stamps),
+        (
+            "a,20240131,1",
+            "write dates as 2024-01-31; --step N says that these are counts, N from one row of a series to the next",
+        ),
+        ("a,0,", missing),
+        ("a,0,NaN", missing),
+        ("a,0,\"1,000\"", decimals),
+    ] {
+        bench.write("t.csv", format!("series,time,value\n{row}\n"));
+        let run = bench.run(import, "");
+        assert_eq!(run.status, Some(1), "{row}");
+        assert!(
+            run.stderr.ends_with(&format!("hint: {hint}\n")),
+            "{row}: {}",
+            run.stderr
+        );
+    }
+}
+
+#[test]
+fn a_split_by_time_that_is_too_short_is_not_told_to_split_by_time() {
+    let bench = Bench::new();
+    bench.write("t.csv", "series,time,value\na,0,1\na,1,2\na,2,3\n");
+    let import = "import table t.csv --horizon 2 --split 1,1,1 --normalisation none --dry-run";
+    let by_series = bench.run(import, "").stderr;
+    assert!(
+        by_series.contains("hint: one series can be split by time alone"),
+        "{by_series}"
+    );
+    let by_time = bench.run(&format!("{import} --split-by time --gap 0"), "").stderr;
+    assert!(
+        by_time.contains("hint: ask for fewer episodes with --split, for a shorter"),
+        "{by_time}"
+    );
+}
+
+#[test]
+fn negative_contexts_are_told() {
+    let bench = Bench::new();
+    bench.write("t.csv", "series,time,value\na,0,-999\na,1,2\n");
+    let import = "import table t.csv --horizon 2 --split 1,0,0 --normalisation none";
+    for rest in ["--dry-run", "-o sets"] {
+        assert_eq!(
+            bench.run(&format!("{import} {rest}"), "").stderr,
+            "warning: negative contexts became 0: 1; --normalisation min-max would keep them apart\n"
+        );
+    }
+    assert_eq!(
+        bench.run(&format!("{import} --floor 0.5 --dry-run"), "").stderr,
+        ""
+    );
 }
 
 #[test]

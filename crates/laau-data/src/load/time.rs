@@ -49,6 +49,15 @@ impl TimeUnit {
         }
     }
 
+    /// The time stamp, in UTC, of a time since 1970 in this unit.
+    #[must_use]
+    pub fn stamp(self, time: i64) -> String {
+        stamp(match self {
+            Self::Minute => time * 60,
+            _ => time.div_euclid(self.count(1)),
+        })
+    }
+
     /// Its name, of several.
     #[must_use]
     pub fn name(self) -> &'static str {
