@@ -12,7 +12,7 @@ use crate::bench::growth::parse;
 pub(super) const GRID: &str = "grid/";
 
 /// The work that does nothing but multiply-adds on registers.
-const PEAK: &str = "peak";
+pub(super) const PEAK: &str = "peak";
 
 /// What the unit of that work is, in floating-point operations.
 const PEAK_UNIT: f64 = 1e3;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use super::grid::PEAK;
 use super::{Comparison, Failure, WORKERS, name_of};
 use crate::bench::history::{Machine, Record};
 
@@ -13,23 +14,38 @@ const STRICT: &str = "strict";
 /// What failed before a worker had a work to tell.
 pub(super) const INSTALLATION: &str = "installation";
 
-/// What the last run of each work found, of all runs on one machine.
+/// What the last run of each work found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Latest {
+    /// The machine of the last comparison.
     pub(crate) machine: Machine,
     /// The commit at which each work was measured.
     pub(crate) commits: BTreeMap<String, String>,
+    /// The machines of works that were measured on another one. Ratios are of one run, and so of one machine.
+    pub(crate) elsewhere: BTreeMap<String, Machine>,
     pub(crate) found: Comparison,
 }
 
 impl Latest {
-    /// That of the machine that made the last comparison.
+    /// Of the runs on any machine: who measures one work on a new one keeps the others.
     pub(crate) fn of(history: &[Record]) -> Option<Self> {
-        let last = history.iter().rev().find(|record| record.peers.is_some())?;
-        Self::on(history, &last.machine)
+        let mut latest = Self::of_records(history.iter())?;
+        // A share of the peak is one of the machine's own.
+        let machine_of = |work: &str| latest.elsewhere.get(work).unwrap_or(&latest.machine);
+        let peak = machine_of(PEAK);
+        if latest
+            .commits
+            .keys()
+            .any(|work| machine_of(work) != peak && has_share_of_peak(work))
+        {
+            latest.found.cases.retain(|case| case.case.work != PEAK);
+            latest.commits.remove(PEAK);
+            latest.elsewhere.remove(PEAK);
+        }
+        Some(latest)
     }
 
-    /// Those of all machines.
+    /// Those of each machine alone.
     pub(crate) fn of_all(history: &[Record]) -> Vec<Self> {
         let mut machines: Vec<&Machine> = Vec::new();
         for record in history {
@@ -37,27 +53,35 @@ impl Latest {
                 machines.push(&record.machine);
             }
         }
-        let latest = machines.into_iter().map(|machine| Self::on(history, machine));
-        latest.flatten().collect()
+        let of = |machine: &Machine| Self::of_records(history.iter().filter(move |record| record.machine == *machine));
+        machines.into_iter().filter_map(of).collect()
     }
 
-    fn on(history: &[Record], machine: &Machine) -> Option<Self> {
+    /// `records` are in the order in which they were made.
+    fn of_records<'a>(records: impl DoubleEndedIterator<Item = &'a Record>) -> Option<Self> {
         let mut latest: Option<Self> = None;
-        for record in history.iter().rev().filter(|record| record.machine == *machine) {
+        for record in records.rev() {
             let Some(older) = &record.peers else { continue };
             latest
                 .get_or_insert_with(|| Self {
-                    machine: machine.clone(),
+                    machine: record.machine.clone(),
                     commits: BTreeMap::new(),
+                    elsewhere: BTreeMap::new(),
                     found: Comparison::default(),
                 })
-                .complete(older, &record.commit);
+                .complete(older, &record.commit, &record.machine);
         }
         latest
     }
 
     /// Adds what an older run found and no newer one did.
-    fn complete(&mut self, older: &Comparison, commit: &str) {
+    fn complete(&mut self, older: &Comparison, commit: &str, machine: &Machine) {
+        let mut measured = |commits: &mut BTreeMap<String, String>, work: &str| {
+            commits.insert(work.to_owned(), commit.to_owned());
+            if *machine != self.machine {
+                self.elsewhere.insert(work.to_owned(), machine.clone());
+            }
+        };
         let found = &mut self.found;
         let failures: Vec<Failure> = older
             .failures
@@ -71,11 +95,11 @@ impl Latest {
         found.failures.extend(failures);
         let known: BTreeSet<String> = self.commits.keys().cloned().collect();
         for case in older.cases.iter().filter(|case| !known.contains(&case.case.work)) {
-            self.commits.insert(case.case.work.clone(), commit.to_owned());
+            measured(&mut self.commits, &case.case.work);
             found.cases.push(case.clone());
         }
         if found.strict.is_empty() && !older.strict.is_empty() {
-            self.commits.insert(STRICT.to_owned(), commit.to_owned());
+            measured(&mut self.commits, STRICT);
             found.strict.clone_from(&older.strict);
         }
         for (name, version) in &older.versions {
@@ -85,6 +109,13 @@ impl Latest {
                 .or_insert_with(|| version.clone());
         }
     }
+}
+
+/// Whether a work is told as a share of what the machine can do.
+fn has_share_of_peak(work: &str) -> bool {
+    ["grid/", "wide/", "layer-8x3"]
+        .iter()
+        .any(|kind| work.starts_with(kind))
 }
 
 /// Whether a newer run did what failed, or failed at it again.
@@ -159,6 +190,7 @@ mod tests {
             ("grid/N=20", "new"),
             ("layer-8x3", "old"),
             ("peak", "new"),
+            ("solve-8x3", "elsewhere"),
             ("train", "old"),
         ];
         assert_eq!(
@@ -181,7 +213,22 @@ mod tests {
                 ("cvxpy", "strict", "old")
             ]
         );
-        assert_eq!(Latest::of_all(&history).len(), 2);
+        let elsewhere: Vec<&String> = latest.elsewhere.keys().collect();
+        assert_eq!(elsewhere, ["solve-8x3"]);
+        let alone = Latest::of_all(&history);
+        assert_eq!(alone.len(), 2);
+        assert!(alone.iter().all(|one| one.elsewhere.is_empty()));
+        assert_eq!(alone[1].commits.len(), 1);
         assert_eq!(Latest::of(&[]), None);
+    }
+
+    #[test]
+    fn the_peak_of_another_machine_is_no_measure() {
+        let mut peak = record("new", &["peak", "train"], Vec::new());
+        peak.machine.cpu = "another".to_owned();
+        let latest = Latest::of(&[record("old", &["grid/N=20", "peak"], Vec::new()), peak]).unwrap();
+        let commits: Vec<(&str, &str)> = latest.commits.iter().map(|(work, at)| (&**work, &**at)).collect();
+        assert_eq!(commits, [("grid/N=20", "old"), ("train", "new")]);
+        assert!(latest.found.cases.iter().all(|case| case.case.work != "peak"));
     }
 }

@@ -158,7 +158,9 @@ fn page(latest: &Latest, figures: Option<&Figures>, notes: &str) -> Result<Strin
     }
 
     writeln!(out, "## Where and with what\n")?;
-    writeln!(out, "Peers: {}, at {}.", machine(&latest.machine), places(latest))?;
+    for (place, commits) in places(latest) {
+        writeln!(out, "Peers: {}, at {commits}.", machine(place))?;
+    }
     if let Some(figures) = figures {
         let told: Vec<String> = figures
             .commits
@@ -206,26 +208,36 @@ fn page(latest: &Latest, figures: Option<&Figures>, notes: &str) -> Result<Strin
     Ok(out)
 }
 
-/// The commits, each with the works that were last measured at it; sizes of one kind are one work here.
-fn places(latest: &Latest) -> String {
-    let mut works: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+/// The machines, each with its commits and the works that were last measured at them; sizes of one kind are one work here.
+fn places(latest: &Latest) -> Vec<(&Machine, String)> {
+    let mut places: Vec<(&Machine, BTreeMap<&str, BTreeSet<&str>>)> = Vec::new();
     for (work, commit) in &latest.commits {
         let kind = work.split_once('/').map_or(&**work, |(kind, _)| kind);
-        works.entry(commit).or_default().insert(kind);
+        let machine = latest.elsewhere.get(work).unwrap_or(&latest.machine);
+        let place = places
+            .iter()
+            .position(|(known, _)| *known == machine)
+            .unwrap_or_else(|| {
+                places.push((machine, BTreeMap::new()));
+                places.len() - 1
+            });
+        places[place].1.entry(commit).or_default().insert(kind);
     }
-    let one = works.len() == 1;
-    let told: Vec<String> = works
+    let is_one = matches!(&places[..], [(_, commits)] if commits.len() == 1);
+    let told = |(commit, works): (&str, BTreeSet<&str>)| {
+        if is_one {
+            return format!("`{commit}`");
+        }
+        let works: Vec<&str> = works.into_iter().collect();
+        format!("`{commit}` ({})", works.join(", "))
+    };
+    places
         .into_iter()
-        .map(|(commit, works)| {
-            if one {
-                format!("`{commit}`")
-            } else {
-                let works: Vec<&str> = works.into_iter().collect();
-                format!("`{commit}` ({})", works.join(", "))
-            }
+        .map(|(machine, commits)| {
+            let told: Vec<String> = commits.into_iter().map(told).collect();
+            (machine, told.join(", "))
         })
-        .collect();
-    told.join(", ")
+        .collect()
 }
 
 fn ratios(
