@@ -132,7 +132,11 @@ impl Episodes {
             .0
             .series()
             .map(|names| names.iter().map(ToString::to_string).collect());
-        Ok((restore, (self.contexts(py)?, self.budgets(py)?, scaling, series)))
+        let problem = self.0.problem().map(str::to_owned);
+        Ok((
+            restore,
+            (self.contexts(py)?, self.budgets(py)?, scaling, series, problem),
+        ))
     }
 
     fn __repr__(&self) -> String {
@@ -146,12 +150,13 @@ impl Episodes {
     }
 }
 
-/// Contexts, budgets, how the contexts were scaled, and the series of the episodes.
+/// Contexts, budgets, how the contexts were scaled, the series of the episodes, and the name of their problem.
 type Pickled<'py> = (
     Bound<'py, PyArrayDyn<f64>>,
     Bound<'py, PyArrayDyn<f64>>,
     Option<String>,
     Option<Vec<String>>,
+    Option<String>,
 );
 
 /// Episodes from what they were pickled as.
@@ -161,6 +166,7 @@ pub(crate) fn restore_episodes(
     budgets: &Bound<'_, PyAny>,
     scaling: Option<&str>,
     series: Option<Vec<String>>,
+    problem: Option<&str>,
 ) -> PyResult<Episodes> {
     let mut episodes = Episodes::new(contexts, budgets)?.0;
     if let Some(scaling) = scaling {
@@ -171,6 +177,9 @@ pub(crate) fn restore_episodes(
     if let Some(series) = series {
         let series = series.into_iter().map(Arc::from).collect();
         episodes = episodes.with_series(series).raise()?;
+    }
+    if let Some(problem) = problem {
+        episodes = episodes.made_for(problem);
     }
     Ok(Episodes(episodes))
 }

@@ -255,6 +255,9 @@ def test_episodes_policies_and_layers_can_be_pickled(
 ) -> None:
     assert pickle.loads(pickle.dumps(sets.test)) == sets.test
     mw = laau.fit(task, "mw", sets.train, sets.validation)
+    foreign = pickle.loads(pickle.dumps(laau.generate("trading", horizon=sets.test.horizon, split=(4, 4, 4)).test))
+    with pytest.raises(laau.Error, match="made for problem `trading`"):
+        mw.play(foreign)
     safe = trained.guarded(mw, 0.9)
     for policy in (trained, mw, safe):
         again = pickle.loads(pickle.dumps(policy))
