@@ -46,7 +46,8 @@ pub struct ScaledColumn {
     pub greatest: Option<f64>,
     /// The context that smaller ones are raised to.
     pub floor: Option<f64>,
-    /// The least reading that was raised to one of these bounds, and the greatest that was lowered: what was seen is not odd.
+    /// The least context of the training that was raised to one of these bounds, and the greatest that was lowered, as they would be
+    /// without them: what was seen is not odd.
     #[serde(default, skip_serializing_if = "is_unbounded")]
     pub moved: [Option<f64>; 2],
 }
@@ -145,9 +146,9 @@ impl Scaling {
             };
             let [raised, lowered] = column.moved;
             let was_seen = if free < *context {
-                raised.is_some_and(|least| least <= reading)
+                raised.is_some_and(|least| least <= free)
             } else {
-                lowered.is_some_and(|most| reading <= most)
+                lowered.is_some_and(|most| free <= most)
             };
             if !was_seen {
                 *context = free;
@@ -410,7 +411,7 @@ mod tests {
     fn a_reading_that_was_raised_or_lowered_in_the_import_is_not_odd() {
         let mut column = ScaledColumn::new("load");
         (column.floor, column.greatest) = (Some(0.5), Some(40.0));
-        column.moved = [Some(2.0), Some(90.0)];
+        column.moved = [Some(0.2), Some(9.0)];
         let scaling = Scaling {
             kind: "none".to_owned(),
             columns: vec![column],

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, Subcommand};
 use laau::data::{
-    AzureFunctions, AzureVm, EpisodeOptions, Error, ImportReport, Imported, Order, Readings, SplitBy, Step,
-    Table, TimeUnit, Trace, ValueColumn,
+    AzureFunctions, AzureVm, EpisodeOptions, Error, ImportReport, Imported, Normalisation, Order, Readings, SplitBy,
+    Step, Table, TimeUnit, Trace, ValueColumn,
 };
 
 use super::{places, preview, write_episodes};
@@ -143,14 +143,23 @@ pub(super) fn failure(error: Error, options: &EpisodeOptions) -> Failure {
     }
 }
 
-/// Tells of negative readings, which nobody asked to raise.
+/// Tells of negative contexts, which nobody asked to raise; those of `min-max` are what comes after the training and is below its
+/// least reading.
 pub(super) fn warn(report: &ImportReport, options: &EpisodeOptions) {
-    if report.floored > 0 && options.floor == 0.0 {
-        output::talk(format_args!(
-            "warning: negative contexts became 0: {}; --normalisation min-max would keep them apart",
-            report.floored
-        ));
+    if report.floored == 0 || options.floor != 0.0 {
+        return;
     }
+    let (what, advice) = match options.normalisation {
+        Normalisation::MinMax => (
+            "contexts of readings below the least of the training",
+            "--normalisation series-max has room below it",
+        ),
+        _ => ("negative contexts", "--normalisation min-max would keep them apart"),
+    };
+    output::talk(format_args!(
+        "warning: {what} became 0: {}; {advice}",
+        report.floored
+    ));
 }
 
 /// What is left of an import that was interrupted.

@@ -72,7 +72,7 @@ pub fn inspect_trace(
         let (first, last) = times.unwrap_or((reading.time, reading.time));
         times = Some((first.min(reading.time), last.max(reading.time)));
         contexts.clear();
-        scale.append(reading.series, reading.values, &mut contexts);
+        scale.append(0, reading.series, reading.values, &mut contexts);
         let key = mix(&[reading.series_hash, reading.time.cast_unsigned()]);
         for (collector, value) in collectors.iter_mut().zip(&contexts) {
             collector.push(reading.series, key, *value, reading.follows);

@@ -116,7 +116,19 @@ mod tests {
         assert_eq!(ahead.fill_buf().unwrap(), b"abc");
         ahead.consume(3);
         assert_eq!(ahead.fill_buf().unwrap_err().to_string(), "broken");
-        // Whoever stops listening ends the thread.
-        drop(Ahead::new(std::io::repeat(1)).unwrap());
+    }
+
+    #[test]
+    fn nothing_is_read_when_nobody_listens() {
+        struct Endless(#[expect(dead_code, reason = "dropped with the thread")] Sender<()>);
+        impl Read for Endless {
+            fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+                Ok(buffer.len())
+            }
+        }
+        let (sender, ended) = channel();
+        drop(Ahead::new(Endless(sender)).unwrap());
+        let waited = ended.recv_timeout(std::time::Duration::from_secs(60));
+        assert_eq!(waited, Err(std::sync::mpsc::RecvTimeoutError::Disconnected));
     }
 }

@@ -106,9 +106,10 @@ impl AzureVm {
             .into_iter()
             .map(|file| (file, layout.clone()))
             .collect();
+        let timed = sort_by_first_time(files, &wanted, 0)?;
         let table = options.vm_table.as_ref().map(VmTable::read).transpose()?;
         Ok(Self {
-            files: sort_by_first_time(files, &wanted, 0)?,
+            files: timed.into_iter().map(|(_, file)| file).collect(),
             wanted,
             table: table.map(Arc::new),
             options,

@@ -35,7 +35,10 @@ impl Kind {
             Self::Time(Times::Unknown) => "a whole number or an ISO 8601 time in whole seconds",
             Self::Time(Times::Numbers) => "a whole number, as the first time of the table is",
             Self::Time(Times::Stamps) => {
-                "an ISO 8601 time in whole seconds, as the first time of the table is"
+                "an ISO 8601 time in whole seconds and without a zone, as the first time of the table is"
+            }
+            Self::Time(Times::Zoned) => {
+                "an ISO 8601 time in whole seconds and with a zone, as the first time of the table is"
             }
             Self::Number => "a finite number",
         }

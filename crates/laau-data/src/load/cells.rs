@@ -32,6 +32,8 @@ pub(crate) struct Cells {
     ends: Vec<usize>,
     /// For every row the number of cells up to its end.
     rows: Vec<usize>,
+    /// Where quoted cells with a line break in them are, without their quotes.
+    broken: Vec<Range<usize>>,
 }
 
 impl Cells {
@@ -42,6 +44,7 @@ impl Cells {
     pub(crate) fn find(&mut self, csv: Csv, text: &str, is_last: bool) -> Result<(), BadQuote> {
         self.ends.clear();
         self.rows.clear();
+        self.broken.clear();
         // No row ends behind the last line break, and the beginning of one can be long.
         let whole = if is_last {
             text.len()
@@ -50,7 +53,7 @@ impl Cells {
         };
         let bytes = &text.as_bytes()[..whole];
         let found = if csv.quoted && bytes.contains(&b'"') {
-            find_outside_quotes(bytes, csv.separator, &mut self.ends)
+            find_outside_quotes(bytes, csv.separator, &mut self.ends, &mut self.broken)
         } else {
             find_all(bytes, csv.separator, b'\n', &mut self.ends);
             Ok(())
@@ -83,6 +86,16 @@ impl Cells {
     /// The number of the first cell of a row.
     fn first(&self, row: usize) -> usize {
         if row == 0 { 0 } else { self.rows[row - 1] }
+    }
+
+    /// The lines that quoted cells have behind their first line break, each with the row that it is in.
+    pub(crate) fn broken_lines<'t>(&self, text: &'t str) -> impl Iterator<Item = (usize, &'t str)> {
+        self.broken.iter().flat_map(move |place| {
+            let cell = self.ends.partition_point(|end| *end < place.end);
+            let row = self.rows.partition_point(|behind| *behind <= cell);
+            let lines = text[place.clone()].split('\n').skip(1);
+            lines.map(move |line| (row, line.strip_suffix('\r').unwrap_or(line)))
+        })
     }
 
     /// Where the rows before a row end.
@@ -152,15 +165,23 @@ pub(crate) fn has_lone_return(row: &str) -> bool {
     !row.contains('"') && row.trim_end_matches(['\r', '\n']).contains('\r')
 }
 
-/// Appends the places outside quotes where a cell ends.
-fn find_outside_quotes(bytes: &[u8], separator: u8, places: &mut Vec<usize>) -> Result<(), BadQuote> {
+/// Appends the places outside quotes where a cell ends, and those of quoted cells with a line break.
+fn find_outside_quotes(
+    bytes: &[u8],
+    separator: u8,
+    places: &mut Vec<usize>,
+    broken: &mut Vec<Range<usize>>,
+) -> Result<(), BadQuote> {
     let mut at = 0;
     while at < bytes.len() {
         if bytes[at] == b'"' {
             let close = closing_quote(bytes, at + 1).ok_or(BadQuote::Unclosed)?;
-            let is_end = |byte: &u8| [separator, b'\r', b'\n'].contains(byte);
-            if bytes[at..close].contains(&b'\n') && !bytes.get(close + 1).is_none_or(is_end) {
-                return Err(BadQuote::Torn);
+            if bytes[at..close].contains(&b'\n') {
+                let behind = bytes[close + 1..].iter().find(|byte| **byte != b' ');
+                if !behind.is_none_or(|byte| [separator, b'\r', b'\n'].contains(byte)) {
+                    return Err(BadQuote::Torn);
+                }
+                broken.push(at + 1..close);
             }
             at = close + 1;
         }
@@ -244,12 +265,27 @@ mod tests {
             ("a\n1,\"b\n", true, Err(BadQuote::Unclosed), 1),
             ("a\n1,\"b\n", false, Ok(()), 1),
             ("1,\"b\n2\"\r\n1,\"b\n2\",\n1,\"b\n2\"", true, Ok(()), 3),
+            ("1,\"b\n2\" ,3\n", true, Ok(()), 1),
             ("1,\"b\"c\n", true, Ok(()), 1),
         ] {
             let mut cells = Cells::default();
             assert_eq!(cells.find(csv, text, is_last), expected, "{text:?}");
             assert_eq!(cells.rows(), rows, "{text:?}");
         }
+    }
+
+    #[test]
+    fn lines_in_quotes_are_known_with_their_rows() {
+        let csv = Csv {
+            header: false,
+            quoted: true,
+            separator: b',',
+        };
+        let text = "1,2\n\"a\nb\",\"c\"\n3,\"d\r\ne\r\n\"\n4,\"f\ng\"";
+        let mut cells = Cells::default();
+        cells.find(csv, text, true).unwrap();
+        let lines: Vec<_> = cells.broken_lines(text).collect();
+        assert_eq!(lines, [(1, "b"), (2, "e"), (2, ""), (3, "g")]);
     }
 
     #[test]

@@ -35,6 +35,7 @@ pub(crate) struct Reading<'a> {
     /// A hash of the series' name.
     pub(crate) series_hash: u64,
     pub(crate) time: i64,
+    /// As they were read: they may be outside the range if they are to be clamped.
     pub(crate) values: &'a [f64],
     /// Whether it comes one step after the one before it in its series.
     pub(crate) follows: bool,
@@ -56,8 +57,6 @@ pub(crate) struct CheckedTrace<'a> {
     irregular: Irregular,
     range: (f64, f64),
     out_of_range: OutOfRange,
-    /// Of each column the least reading that was raised to the range, and the greatest that was lowered.
-    pub(crate) moved: Vec<[Option<f64>; 2]>,
     last: Vec<Option<i64>>,
     /// A distance that contradicts the inferred step, and how many more readings may tell why.
     contradiction: Option<(Error, u32)>,
@@ -95,7 +94,6 @@ impl<'a> CheckedTrace<'a> {
             irregular,
             range: normalisation.range(),
             out_of_range,
-            moved: vec![[None; 2]; trace.values().len()],
             last: Vec::new(),
             contradiction: None,
         })
@@ -110,7 +108,6 @@ impl<'a> CheckedTrace<'a> {
         order: Order,
         mut each: impl FnMut(Reading<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let mut clamped = vec![0.0; self.columns.len()];
         let outcome = self.trace.read(order, &mut |readings| {
             let dropped = readings.dropped();
             self.counts.dropped.filtered += dropped.filtered;
@@ -118,7 +115,7 @@ impl<'a> CheckedTrace<'a> {
             self.counts.readings += readings.len() as u64;
             readings
                 .runs()
-                .try_for_each(|run| self.run(readings, run, &mut clamped, &mut each))
+                .try_for_each(|run| self.run(readings, run, &mut each))
         });
         // It came before any other error.
         match self.contradiction.take() {
@@ -138,7 +135,6 @@ impl<'a> CheckedTrace<'a> {
         &mut self,
         readings: &Readings,
         run: Run<'_>,
-        clamped: &mut [f64],
         each: &mut impl FnMut(Reading<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let file = readings.file();
@@ -149,7 +145,7 @@ impl<'a> CheckedTrace<'a> {
             self.last.push(None);
         }
         for (position, &time) in run.times.iter().enumerate() {
-            let mut values = &run.values[position * width..][..width];
+            let values = &run.values[position * width..][..width];
             let follows = match self.last[series] {
                 None => false,
                 Some(previous) => self.follows(file, run, time, previous)?,
@@ -163,10 +159,9 @@ impl<'a> CheckedTrace<'a> {
             let inside =
                 |column: &ValueColumn, v: f64| v.is_finite() && (column.fixed || (lower <= v && v <= upper));
             if !self.columns.iter().zip(values).all(|(c, v)| inside(c, *v)) {
-                self.clamp(file, run, values, clamped)?;
-                values = clamped;
+                self.count_clamped(file, run, values)?;
             }
-            self.counts.zeros += values.iter().filter(|v| **v == 0.0).count() as u64;
+            self.counts.zeros += values.iter().filter(|v| v.clamp(lower, upper) == 0.0).count() as u64;
             each(Reading {
                 series,
                 series_hash,
@@ -241,35 +236,35 @@ impl<'a> CheckedTrace<'a> {
         Ok(false)
     }
 
-    fn clamp(&mut self, file: &Path, run: Run<'_>, values: &[f64], out: &mut [f64]) -> Result<(), Error> {
+    /// Counts the values of a reading that its contexts will be clamped for.
+    ///
+    /// # Errors
+    /// A value that is no finite number, or one outside the range where it is not to be clamped.
+    #[cold]
+    fn count_clamped(&mut self, file: &Path, run: Run<'_>, values: &[f64]) -> Result<(), Error> {
         let (lower, upper) = self.range;
-        let columns = self.columns.iter().zip(&mut self.moved);
-        for (((column, moved), value), out) in columns.zip(values).zip(out) {
+        for (column, &value) in self.columns.iter().zip(values) {
             let cell = || Cell::new(file, run.row, column.name.as_str());
-            *out = if value.is_nan() {
+            if value.is_nan() {
                 return Err(cell().refuse("a finite number", value.to_string()));
-            } else if column.fixed {
-                *value
+            }
+            let inside = if column.fixed {
+                value
             } else {
                 value.clamp(lower, upper)
             };
-            if *out == *value && out.is_finite() {
+            if inside == value && value.is_finite() {
                 continue;
             }
-            if self.out_of_range == OutOfRange::Error || !out.is_finite() {
+            if self.out_of_range == OutOfRange::Error || !inside.is_finite() {
                 return Err(Error::OutOfRange {
                     cell: cell(),
-                    value: *value,
+                    value,
                     lower,
                     upper,
                 });
             }
             self.counts.clamped += 1;
-            if *value < lower {
-                moved[0] = Some(moved[0].map_or(*value, |least| value.min(least)));
-            } else {
-                moved[1] = Some(moved[1].map_or(*value, |most| value.max(most)));
-            }
         }
         Ok(())
     }

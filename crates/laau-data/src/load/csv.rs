@@ -76,7 +76,16 @@ pub(crate) fn first_row(
             closed?;
             return Ok((0, false));
         }
-        if has_lone_return(&text[..cells.start(1).min(text.len())]) {
+        let row = &text[..cells.start(1).min(text.len())];
+        let line = row.trim_end();
+        if line.len() == 5 && line.starts_with("sep=") {
+            return Err(Fault::Error(Error::OtherKind {
+                file: file.to_path_buf(),
+                expected: "a table from the first line on",
+                found: format!("`{line}`, which is for Excel alone: delete that line"),
+            }));
+        }
+        if has_lone_return(row) {
             return Err(Fault::Error(lone_returns(file)));
         }
         let contents = (0..cells.columns(0)).map(|column| cells.get(csv, text, 0, column));
@@ -98,6 +107,8 @@ enum Fault {
     Encoding(u64),
     /// A quote is not closed, and where the search for it ended.
     Unclosed(String),
+    /// A line goes on and on, or there is nothing but empty ones.
+    Long,
     Error(Error),
 }
 
@@ -121,6 +132,11 @@ impl Fault {
                 ),
             },
             Self::Unclosed(found) => Error::UnclosedQuote { file, row, found },
+            Self::Long => Error::OtherKind {
+                file,
+                expected: "separated text",
+                found: format!("more than {LONGEST_ROW} bytes without the end of row {row}"),
+            },
             Self::Error(error) => error,
         }
     }
@@ -213,8 +229,10 @@ fn read_text(
             if left.len() > LONGEST_ROW {
                 return Err(if left.contains(&b'\r') && !left.contains(&b'\n') {
                     Fault::Error(lone_returns(file))
-                } else {
+                } else if left.contains(&b'"') {
                     Fault::Unclosed(format!("a row of more than {LONGEST_ROW} bytes"))
+                } else {
+                    Fault::Long
                 });
             }
             // The send fails only if everything is unpacked.
@@ -229,7 +247,7 @@ fn open(file: &Path) -> std::io::Result<Box<dyn Read + Send>> {
     Ok(match reader.fill_buf()? {
         // A header may begin with the letters that zlib does.
         text if is_printable(text) => Box::new(reader),
-        [0x1f, 0x8b, _, _, ..] => Box::new(MultiGzDecoder::new(Ahead::new(reader)?)),
+        [0x1f, 0x8b, ..] => Box::new(MultiGzDecoder::new(Ahead::new(reader)?)),
         [0x78, 0x01 | 0x5e | 0x9c | 0xda, _, _, ..] => Box::new(ZlibDecoder::new(Ahead::new(reader)?)),
         [0x28, 0xb5, 0x2f, 0xfd, ..] => Box::new(zstd::Decoder::with_buffer(Ahead::new(reader)?)?),
         _ => Box::new(reader),
@@ -383,6 +401,15 @@ impl<'a> Parser<'a> {
                 wrong = Some((row, column));
             }
         }
+        let swallowed = cells
+            .broken_lines(text)
+            .find(|(row, line)| rows.contains(row) && self.is_row(line));
+        if let Some((row, _)) = swallowed
+            && wrong.is_none_or(|(first, _)| row <= first)
+        {
+            self.rows += (row - rows.start) as u64;
+            return Err(Fault::Unclosed("whole rows before the next quote".to_owned()));
+        }
         if let Some((row, column)) = wrong {
             if has_lone_return(&text[cells.start(row)..cells.start(row + 1).min(text.len())]) {
                 return Err(Fault::Error(lone_returns(self.file)));
@@ -402,6 +429,19 @@ impl<'a> Parser<'a> {
             columns,
         };
         Ok((end, block))
+    }
+
+    /// Whether a line that is in quotes reads as a row: then a quote is open that nobody meant to open.
+    fn is_row(&self, line: &str) -> bool {
+        let cells: Vec<&str> = line.split(char::from(self.csv.separator)).collect();
+        let reads = |(slot, cell): (&Option<usize>, &&str)| match slot.map(|slot| self.wanted[slot].1) {
+            Some(Kind::Time(times)) => Some(times.parse(cell).is_some()),
+            Some(Kind::Integer) => Some(integer(cell).is_some()),
+            Some(Kind::Number) => Some(number(cell).is_some()),
+            Some(Kind::Text | Kind::Any) | None => None,
+        };
+        let mut read = self.slots.iter().zip(&cells).filter_map(reads).peekable();
+        cells.len() == self.slots.len() && read.peek().is_some() && read.all(|reads| reads)
     }
 
     /// The error of a cell: there is one too many in its row, or it is malformed.
@@ -432,6 +472,19 @@ fn without_blank_end(text: &str) -> &str {
     &text[..end]
 }
 
+/// A text without the spaces around it, and without quotes that a space has kept from being seen. Some programs write `, ` between two
+/// cells: with the space, a name would be that of another series than without it.
+fn without_spaces(cell: &str) -> &str {
+    let is_spaced = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_whitespace);
+    let bytes = cell.as_bytes();
+    if !is_spaced(bytes.first()) && !is_spaced(bytes.last()) {
+        return cell;
+    }
+    let cell = cell.trim();
+    let quoted = cell.strip_prefix('"').and_then(|cell| cell.strip_suffix('"'));
+    quoted.unwrap_or(cell)
+}
+
 /// Appends cells to a column up to the first that is malformed, and returns its place.
 fn extend<'t>(
     column: &mut Column,
@@ -444,7 +497,7 @@ fn extend<'t>(
             let mut cells = cells.peekable();
             let first = cells.peek().map_or(0, |cell| cell.len());
             texts.reserve(cells.size_hint().0.saturating_mul(first).min(CHUNK));
-            cells.for_each(|cell| texts.push(&cell));
+            cells.for_each(|cell| texts.push(without_spaces(&cell)));
             None
         }
         Column::Integer(values) => match kind {

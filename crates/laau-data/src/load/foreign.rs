@@ -33,7 +33,7 @@ pub(crate) fn foreign(first: &[u8]) -> Option<&'static str> {
             "a workbook of Excel: save it as separated text",
         ),
         (b"\xfd7zXZ\0", "a file packed with xz: unpack it first"),
-        (b"BZh", "a file packed with bzip2: unpack it first"),
+        (b"BZh91AY&SY", "a file packed with bzip2: unpack it first"),
         (b"7z\xbc\xaf\x27\x1c", "a 7z archive: unpack it first"),
         (b"\x04\x22\x4d\x18", "a file packed with lz4: unpack it first"),
         (b"\x1f\x8b", "a file packed twice: unpack it first"),

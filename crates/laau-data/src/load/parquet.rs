@@ -105,6 +105,7 @@ pub(crate) fn times_of_type(file: &Path, column: &str) -> Result<Option<Times>, 
         match open(file)?.find(column).and_then(|column| column.kind.as_ref()) {
             Some(found) if found.is_string() => None,
             Some(found) if found.is_integer() => Some(Times::Numbers),
+            Some(DataType::Datetime(_, Some(_))) => Some(Times::Zoned),
             Some(found) if is_stamp(found) => Some(Times::Stamps),
             _ => Some(Times::Unknown),
         },
@@ -238,7 +239,7 @@ fn check<'a>(
             Kind::Any => found.as_ref().is_some_and(|found| !is_short(found)),
             Kind::Integer => is_whole,
             Kind::Time(Times::Unknown) => is_text,
-            Kind::Time(Times::Stamps) => is_text || found.as_ref().is_some_and(is_stamp),
+            Kind::Time(Times::Stamps | Times::Zoned) => is_text || found.as_ref().is_some_and(is_stamp),
             Kind::Number => is_whole || found.as_ref().is_some_and(DataType::is_float),
         };
         if !fits {

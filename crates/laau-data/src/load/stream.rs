@@ -73,7 +73,7 @@ fn read_file(
     }
 }
 
-/// Sorts files by the time in their first rows; files with the same first time keep the order of their names.
+/// Sorts files by the times in their first rows, and returns both; files with the same first time keep the order of their names.
 ///
 /// # Errors
 /// A file whose first row is bad.
@@ -81,31 +81,29 @@ pub(crate) fn sort_by_first_time(
     files: Vec<(PathBuf, Layout)>,
     wanted: &[Wanted],
     time: usize,
-) -> Result<Vec<(PathBuf, Layout)>, Error> {
+) -> Result<Vec<(i64, (PathBuf, Layout))>, Error> {
     let mut timed = Vec::with_capacity(files.len());
     for file in files {
-        timed.push((first_time(&file, wanted, time)?, file));
+        let first = first_block(&file, wanted)?.and_then(|block| block.integers(time).first().copied());
+        timed.push((first.unwrap_or(i64::MIN), file));
     }
     timed.sort_by_key(|(first, _)| *first);
-    Ok(timed.into_iter().map(|(_, file)| file).collect())
+    Ok(timed)
 }
 
-/// The time in the first row of a file.
+/// The first row of a file, as a block; none if it has no rows.
 ///
 /// # Errors
 /// A bad first row.
-pub(crate) fn first_time(
+pub(crate) fn first_block(
     (file, layout): &(PathBuf, Layout),
     wanted: &[Wanted],
-    time: usize,
-) -> Result<i64, Error> {
-    let first = Arc::new(Mutex::new(i64::MIN));
+) -> Result<Option<Block>, Error> {
+    let first = Arc::new(Mutex::new(None));
     let found = Arc::clone(&first);
     read_blocks(file, layout, wanted, Some(1), move |block| {
-        if let Some(&time) = block.integers(time).first() {
-            *lock(&found) = time;
-        }
+        *lock(&found) = Some(block).filter(|block| block.rows > 0);
         Ok(ControlFlow::Break(()))
     })?;
-    Ok(*lock(&first))
+    Ok(lock(&first).take())
 }

@@ -1,18 +1,15 @@
 //! Any table with a column for the series, one for the time and one or more for the values.
 
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Cell, Error, invalid, printable};
-use crate::load::block::{
-    Format, Kind, Layout, Wanted, column_names, find_names, lock, missing_column, read_blocks,
-};
+use crate::load::block::{Format, Kind, Layout, Wanted, column_names, find_names, missing_column};
 use crate::load::cells::Csv;
 use crate::load::parquet::times_of_type;
-use crate::load::stream::{Convert, first_time, sort_by_first_time, stream};
+use crate::load::stream::{Convert, first_block, sort_by_first_time, stream};
 use crate::load::text::Texts;
 use crate::load::time::{TimeUnit, Times, is_date_in_digits, stamp};
 use crate::load::trace::{Irregular, Order, Readings, Step, Trace, ValueColumn, expand};
@@ -103,8 +100,16 @@ impl Table {
         let mut files = Vec::new();
         for file in expand(&options.paths)? {
             let layout = find_layout(&file, options.header)?;
-            if let Some((missing, _)) = wanted.iter().find(|(name, _)| !layout.names.contains(name)) {
-                return Err(missing_column(&file, missing, &layout.names));
+            for (name, _) in &wanted {
+                // Those without a name may be many, and none of them is meant more than another.
+                match layout.names.iter().filter(|found| *found == name).count() {
+                    0 => return Err(missing_column(&file, name, &layout.names)),
+                    1 => {}
+                    _ => {
+                        let column = name.clone();
+                        return Err(Error::DuplicateColumn { file, column });
+                    }
+                }
             }
             files.push((file, layout));
         }
@@ -112,18 +117,11 @@ impl Table {
         let times = first_times(&files[0], &wanted)?;
         wanted[0].1 = Kind::Time(times);
         let files = sort_by_first_time(files, &wanted, 0)?;
-        if times == Times::Numbers && options.step.is_none() {
-            let first = first_time(&files[0], &wanted, 0)?;
-            if is_date_in_digits(first) {
-                let (file, layout) = &files[0];
-                let row = 1 + u64::from(matches!(layout.format, Format::Csv(csv) if csv.header));
-                let found = format!("`{first}` (if that is a count, give its step)");
-                let cell = Cell::new(file, row, options.time.as_str());
-                return Err(cell.refuse("a date with dashes, such as 2024-01-31", found));
-            }
+        if times == Times::Numbers {
+            check_numbers(&files, &options)?;
         }
         Ok(Self {
-            files,
+            files: files.into_iter().map(|(_, file)| file).collect(),
             wanted,
             options,
             times,
@@ -132,23 +130,43 @@ impl Table {
 }
 
 /// How the first time of a file is written, which is in the first of the wanted columns.
-fn first_times((file, layout): &(PathBuf, Layout), wanted: &[Wanted]) -> Result<Times, Error> {
-    if layout.format == Format::Parquet
-        && let Some(times) = times_of_type(file, &wanted[0].0)?
+fn first_times(file: &(PathBuf, Layout), wanted: &[Wanted]) -> Result<Times, Error> {
+    if file.1.format == Format::Parquet
+        && let Some(times) = times_of_type(&file.0, &wanted[0].0)?
     {
         return Ok(times);
     }
     let mut wanted = wanted.to_vec();
     wanted[0].1 = Kind::Text;
-    let times = Arc::new(Mutex::new(Times::Unknown));
-    let found = Arc::clone(&times);
-    read_blocks(file, layout, &wanted, Some(1), move |block| {
-        if block.rows > 0 {
-            *lock(&found) = Times::of(block.text(0).get(0));
+    let first = first_block(file, &wanted)?;
+    Ok(first.map_or(Times::Unknown, |block| Times::of(block.text(0).get(0))))
+}
+
+/// Refuses numbers that are times of two kinds, or none, as the first of each file shows; files are in the order of these.
+///
+/// # Errors
+/// A date without dashes, times since 1970 in another unit than those of the file before.
+fn check_numbers(files: &[(i64, (PathBuf, Layout))], options: &TableOptions) -> Result<(), Error> {
+    let refuse = |(file, layout): &(PathBuf, Layout), expected, found: String| {
+        let row = 1 + u64::from(matches!(layout.format, Format::Csv(csv) if csv.header));
+        Err(Cell::new(file, row, options.time.as_str()).refuse(expected, found))
+    };
+    let mut before = None;
+    for (first, file) in files {
+        if options.step.is_none() && is_date_in_digits(*first) {
+            let found = format!("`{first}` (if that is a count, give its step)");
+            return refuse(file, "a date with dashes, such as 2024-01-31", found);
         }
-        Ok(ControlFlow::Break(()))
-    })?;
-    Ok(*lock(&times))
+        let Some(unit) = TimeUnit::since_1970(*first, *first) else {
+            continue;
+        };
+        let (known, of) = *before.get_or_insert((unit, &file.0));
+        if unit != known {
+            let found = format!("{} in {} and {}: `{first}`", known.name(), of.display(), unit.name());
+            return refuse(file, "times since 1970 in one unit", found);
+        }
+    }
+    Ok(())
 }
 
 /// Whether a file is Parquet, by its ending.
@@ -214,6 +232,7 @@ impl Trace for Table {
         };
         let times = match self.times {
             Times::Stamps => "stamps, as seconds since 1970",
+            Times::Zoned => "stamps with a zone, as seconds since 1970",
             Times::Numbers | Times::Unknown => "whole numbers",
         };
         vec![
@@ -230,7 +249,7 @@ impl Trace for Table {
     }
 
     fn show_time(&self, time: i64) -> String {
-        if self.times == Times::Stamps {
+        if self.times.are_stamps() {
             stamp(time)
         } else {
             time.to_string()
@@ -238,7 +257,7 @@ impl Trace for Table {
     }
 
     fn time_unit(&self, first: i64, last: i64) -> Option<TimeUnit> {
-        if self.times == Times::Stamps {
+        if self.times.are_stamps() {
             Some(TimeUnit::Second)
         } else {
             TimeUnit::since_1970(first, last)

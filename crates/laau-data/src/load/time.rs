@@ -79,8 +79,10 @@ pub(crate) enum Times {
     Unknown,
     /// Whole numbers.
     Numbers,
-    /// ISO 8601, or the dates and times of Parquet.
+    /// ISO 8601 without a zone, or the dates and times of Parquet.
     Stamps,
+    /// ISO 8601 with a zone. Beside stamps without one nobody knows how far apart two are.
+    Zoned,
 }
 
 impl Times {
@@ -88,10 +90,8 @@ impl Times {
     pub(crate) fn of(text: &str) -> Self {
         if number(text).is_some() {
             Self::Numbers
-        } else if stamp_parts(text).is_some() {
-            Self::Stamps
         } else {
-            Self::Unknown
+            stamp_parts(text).map_or(Self::Unknown, |(times, ..)| times)
         }
     }
 
@@ -103,7 +103,7 @@ impl Times {
                 Some(time) => return Some(time),
                 None => number(text),
             },
-            Self::Stamps => stamp_parts(text),
+            Self::Stamps | Self::Zoned => self.stamp(text),
         }?;
         is_whole.then_some(time)
     }
@@ -113,9 +113,20 @@ impl Times {
         let parts = match self {
             Self::Unknown => None,
             Self::Numbers => number(text),
-            Self::Stamps => stamp_parts(text),
+            Self::Stamps | Self::Zoned => self.stamp(text),
         };
         parts.is_some_and(|(_, is_whole)| !is_whole)
+    }
+
+    /// Whether they are stamps.
+    pub(crate) fn are_stamps(self) -> bool {
+        matches!(self, Self::Stamps | Self::Zoned)
+    }
+
+    /// The whole part of a stamp of this kind, and whether that is all of it.
+    fn stamp(self, text: &str) -> Option<(i64, bool)> {
+        let (times, seconds, is_whole) = stamp_parts(text)?;
+        (times == self).then_some((seconds, is_whole))
     }
 }
 
@@ -134,9 +145,9 @@ fn is_zero(part: &str) -> Option<bool> {
     is_part.then(|| part.bytes().all(|digit| digit == b'0'))
 }
 
-/// The whole seconds since 1970 of a stamp in ISO 8601 (`2024-03-01`, `2024-03-01T06:30`, `2024-03-01 06:30:15+01:00`), which is in
-/// UTC without a zone, and whether that is all of it.
-fn stamp_parts(text: &str) -> Option<(i64, bool)> {
+/// Whether a stamp in ISO 8601 (`2024-03-01`, `2024-03-01T06:30`, `2024-03-01 06:30:15+01:00`) has a zone, its whole seconds since
+/// 1970, in UTC if it has none, and whether they are all of it.
+fn stamp_parts(text: &str) -> Option<(Times, i64, bool)> {
     let (date, rest) = text.trim().split_at_checked(10)?;
     let mut parts = date.splitn(3, '-');
     let year = digits(parts.next()?, 4)?;
@@ -146,7 +157,7 @@ fn stamp_parts(text: &str) -> Option<(i64, bool)> {
     }
     let midnight = days_since_1970(year, month, day) * 86_400;
     let Some(rest) = rest.strip_prefix(['T', 't', ' ']) else {
-        return rest.is_empty().then_some((midnight, true));
+        return rest.is_empty().then_some((Times::Stamps, midnight, true));
     };
     let (clock, zone) = match rest.strip_suffix("UTC").or_else(|| rest.strip_suffix("GMT")) {
         Some(clock) => (clock, "Z"),
@@ -166,7 +177,12 @@ fn stamp_parts(text: &str) -> Option<(i64, bool)> {
     let is_clock = hour < 24 && minute < 60 && second < 60;
     is_clock.then_some(())?;
     let seconds = midnight + hour * 3600 + minute * 60 + second - offset(zone)?;
-    Some((seconds, is_whole))
+    let times = if zone.is_empty() {
+        Times::Stamps
+    } else {
+        Times::Zoned
+    };
+    Some((times, seconds, is_whole))
 }
 
 /// Whether a whole number is a date, or a date with a time, that is written without dashes: `20240131`, `20240131063000`. Its distance to
@@ -243,6 +259,13 @@ fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
 mod tests {
     use super::*;
 
+    /// The seconds of a stamp of either kind; the other kind does not take it.
+    fn stamp_of(text: &str) -> Option<i64> {
+        let [plain, zoned] = [Times::Stamps, Times::Zoned].map(|times| times.parse(text));
+        assert!(plain.is_none() || zoned.is_none(), "{text}");
+        plain.or(zoned)
+    }
+
     #[test]
     fn stamps_are_seconds_since_1970() {
         for (text, expected) in [
@@ -283,7 +306,7 @@ mod tests {
             ("", None),
             ("2024-03-0é", None),
         ] {
-            assert_eq!(Times::Stamps.parse(text), expected, "{text}");
+            assert_eq!(stamp_of(text), expected, "{text}");
         }
     }
 
@@ -309,11 +332,13 @@ mod tests {
 
     #[test]
     fn what_lies_between_two_seconds_is_known_as_such() {
-        assert!(Times::Stamps.is_between("2025-03-25T00:00:00.250Z"));
+        assert!(Times::Zoned.is_between("2025-03-25T00:00:00.250Z"));
+        assert!(Times::Stamps.is_between("2025-03-25T00:00:00.250"));
         assert!(Times::Numbers.is_between("1742860800.5"));
         assert!(!Times::Stamps.is_between("2025-03-25T00:00:00.x"));
         assert!(!Times::Numbers.is_between("2025-03-25T00:00:00.250Z"));
-        assert_eq!(Times::of("2025-03-25T00:00:00.250Z"), Times::Stamps);
+        assert_eq!(Times::of("2025-03-25T00:00:00.250Z"), Times::Zoned);
+        assert_eq!(Times::of("2025-03-25"), Times::Stamps);
         assert_eq!(Times::of("0.5"), Times::Numbers);
         assert_eq!(Times::of("noon"), Times::Unknown);
     }

@@ -81,7 +81,7 @@ pub(crate) fn consecutive(trace: &dyn Trace, options: &EpisodeOptions) -> Result
             taken[set] += 1;
             owners[set].push(series);
             for values in readings.chunks_exact(width) {
-                scale.append(series, values, &mut contexts[set]);
+                scale.append(set, series, values, &mut contexts[set]);
             }
         }
         taken == sizes
@@ -105,7 +105,7 @@ pub(crate) fn consecutive(trace: &dyn Trace, options: &EpisodeOptions) -> Result
         available: cutter.counts.iter().flatten().map(|count| *count as u64).sum(),
         unused: checked.counts.readings - cutter.covered,
         floored: scale.floored,
-        scaling: scale.scaling(&checked.index, options.out_of_range, &checked.moved),
+        scaling: scale.scaling(&checked.index, options.out_of_range),
         series: sets.series_per_set(&cutter.counts),
         passes: passes + u32::from(periods.0.is_some()),
         periods,
@@ -136,7 +136,7 @@ fn second_pass(
             pools[set].offer(priority, reading.series, start, window);
         }
     })?;
-    scale.floored = 0;
+    scale.restart();
     let mut contexts: [Vec<f64>; 3] = Default::default();
     let mut owners: [Vec<usize>; 3] = Default::default();
     for (set, pool) in pools.into_iter().enumerate() {
@@ -144,7 +144,7 @@ fn second_pass(
         for candidate in &candidates {
             owners[set].push(candidate.series);
             for values in kept.of(candidate).chunks_exact(width) {
-                scale.append(candidate.series, values, &mut contexts[set]);
+                scale.append(set, candidate.series, values, &mut contexts[set]);
             }
         }
     }

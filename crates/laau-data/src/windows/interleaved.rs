@@ -67,7 +67,7 @@ pub(crate) fn interleaved(trace: &dyn Trace, options: &EpisodeOptions) -> Result
         if let Some(set) = sets.set(series, reading.time) {
             let line = &mut lines[set];
             let start = line.values.len();
-            scale.append(series, reading.values, &mut line.values);
+            scale.append(set, series, reading.values, &mut line.values);
             line.waiting.push((
                 mix(&[
                     options.seed,
@@ -105,7 +105,7 @@ pub(crate) fn interleaved(trace: &dyn Trace, options: &EpisodeOptions) -> Result
         available,
         unused: second.counts.readings - used,
         floored: scale.floored,
-        scaling: scale.scaling(&first_index, options.out_of_range, &second.moved),
+        scaling: scale.scaling(&first_index, options.out_of_range),
         series: sets.series_per_set(&counts),
         passes: 2 + u32::from(periods.0.is_some()),
         periods,

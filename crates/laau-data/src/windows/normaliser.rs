@@ -15,8 +15,8 @@ pub(crate) struct Normaliser {
     ranges: Vec<(f64, f64)>,
     /// Contexts that were raised to the floor.
     pub(crate) floored: u64,
-    /// Of each column the least reading whose context was.
-    least_floored: Vec<Option<f64>>,
+    /// Of each column the least context of the training that was raised, and the greatest that was lowered, as they were.
+    moved: Vec<[Option<f64>; 2]>,
 }
 
 impl Normaliser {
@@ -27,7 +27,7 @@ impl Normaliser {
             columns: columns.to_vec(),
             ranges: Vec::new(),
             floored: 0,
-            least_floored: vec![None; columns.len()],
+            moved: vec![[None; 2]; columns.len()],
         }
     }
 
@@ -46,8 +46,10 @@ impl Normaliser {
             self.ranges
                 .resize((series + 1) * width, (f64::INFINITY, f64::NEG_INFINITY));
         }
+        let (least, greatest) = self.normalisation.range();
         for (range, value) in self.ranges[series * width..][..width].iter_mut().zip(values) {
-            *range = (range.0.min(*value), range.1.max(*value));
+            let value = value.clamp(least, greatest);
+            *range = (range.0.min(value), range.1.max(value));
         }
     }
 
@@ -57,19 +59,36 @@ impl Normaliser {
         !self.learns() || range.is_some_and(|range| range.0.is_finite())
     }
 
-    /// Appends the context of a reading.
-    pub(crate) fn append(&mut self, series: usize, values: &[f64], out: &mut Vec<f64>) {
+    /// Appends the context of a reading of a set, raised or lowered into its bounds.
+    pub(crate) fn append(&mut self, set: usize, series: usize, values: &[f64], out: &mut Vec<f64>) {
+        let (least, greatest) = self.normalisation.range();
         for (column, &value) in values.iter().enumerate() {
-            let context = self.constants(series, column).apply(value);
-            if context < self.floor && !self.columns[column].fixed {
-                self.floored += 1;
-                let least = &mut self.least_floored[column];
-                *least = Some(least.map_or(value, |least| value.min(least)));
-                out.push(self.floor);
+            let constants = self.constants(series, column);
+            if self.columns[column].fixed {
+                out.push(constants.apply(value));
+                continue;
+            }
+            let inside = constants.apply(value.clamp(least, greatest));
+            let context = inside.max(self.floor);
+            self.floored += u64::from(inside < self.floor);
+            out.push(context);
+            // Files have no infinite numbers.
+            let free = constants.apply(value).clamp(f64::MIN, f64::MAX);
+            let [raised, lowered] = &mut self.moved[column];
+            // What comes after the training must not be known to it.
+            if set != 0 || free == context {
+            } else if free < context {
+                *raised = Some(raised.map_or(free, |raised| raised.min(free)));
             } else {
-                out.push(context);
+                *lowered = Some(lowered.map_or(free, |lowered| lowered.max(free)));
             }
         }
+    }
+
+    /// Forgets what was appended.
+    pub(crate) fn restart(&mut self) {
+        self.floored = 0;
+        self.moved.fill([None; 2]);
     }
 
     fn constants(&self, series: usize, column: usize) -> Affine {
@@ -80,27 +99,17 @@ impl Normaliser {
         self.normalisation.constants(range.copied().unwrap_or_default())
     }
 
-    /// What was done to the readings, for whoever does it again; `moved` are those of each column that were moved into its range.
-    pub(crate) fn scaling(
-        &self,
-        index: &SeriesIndex,
-        out_of_range: OutOfRange,
-        moved: &[[Option<f64>; 2]],
-    ) -> Scaling {
+    /// What was done to the readings, for whoever does it again.
+    pub(crate) fn scaling(&self, index: &SeriesIndex, out_of_range: OutOfRange) -> Scaling {
         let (least, greatest) = self.normalisation.range();
         let clamps = out_of_range == OutOfRange::Clamp;
         let bound = |column: &ValueColumn, end: f64| Some(end).filter(|v| !column.fixed && v.is_finite());
-        let moved = |place: usize| {
-            let [raised, lowered] = moved[place];
-            let floored = self.least_floored[place];
-            [raised.into_iter().chain(floored).reduce(f64::min), lowered]
-        };
         let column = |(place, column): (usize, &ValueColumn)| ScaledColumn {
             accepted: [least, greatest].map(|end| bound(column, end).filter(|_| !clamps)),
             least: bound(column, least).filter(|_| clamps),
             greatest: bound(column, greatest).filter(|_| clamps),
             floor: (!column.fixed).then_some(self.floor),
-            moved: moved(place),
+            moved: self.moved[place],
             ..ScaledColumn::new(&column.name)
         };
         let constants = |series| {

@@ -142,15 +142,73 @@ fn rows_between_two_quotes_that_do_not_belong_together_are_not_swallowed() {
     );
 }
 
+/// A quote that nobody meant to open, and one that ends a cell some rows later: what is between them reads as rows.
+#[test]
+fn rows_in_quotes_are_refused_and_lines_in_quotes_are_not() {
+    for open in ["10,1,\"an inch", "10,\"1,b", "\"10,1,b"] {
+        let rows = format!("time,value,note\n0,1,a\n5,1,b\n{open}\n15,1,b\n20,1,5\"\n25,1,b\n");
+        assert_eq!(
+            refused("t.csv", rows),
+            "t.csv, row 4: expected a quote that closes a cell, found whole rows before the next quote"
+        );
+    }
+    let folder = Folder::new();
+    let rows = "time,value,note\n0,1,\"a,\n,b,\n5,5\"\r\n5,2,\"1\n2,3\"\n";
+    let table = Table::open(TableOptions {
+        paths: vec![folder.write("t.csv", rows)],
+        series: String::new(),
+        ..TableOptions::default()
+    });
+    let found = inspect_trace(&table.unwrap(), Normalisation::None, OutOfRange::Error).unwrap();
+    assert_eq!(found.counts.readings, 2);
+}
+
+/// Two columns without a name are no fault, unless one of them is meant.
+#[test]
+fn a_column_that_is_meant_has_a_name_of_its_own() {
+    let found = |time: &str, series: &str, rows: &str| {
+        let folder = Folder::new();
+        let table = Table::open(TableOptions {
+            paths: vec![folder.write("t.csv", rows)],
+            time: time.to_owned(),
+            series: series.to_owned(),
+            ..TableOptions::default()
+        });
+        let table = table.map_err(|error| folder.strip(&error))?;
+        let found = inspect_trace(&table, Normalisation::None, OutOfRange::Error);
+        Ok::<_, String>(found.unwrap().counts.readings)
+    };
+    let rows = ",series,,value\n0,a,7,1\n5,a,8,2\n10,a,9,3\n";
+    assert_eq!(
+        found("", "series", rows).unwrap_err(),
+        "t.csv: column `` is there twice"
+    );
+    assert_eq!(found("", "series", &rows.replacen(",,", ",", 1).replace("a,", "a")), Ok(3));
+}
+
+#[test]
+fn a_line_that_never_ends_is_no_open_quote() {
+    let long = format!("series,time,value\na,0,1\n{}", "[1,2,3]".repeat(3_000_000));
+    assert_eq!(
+        refused("t.csv", long),
+        "t.csv: expected separated text, found more than 16777216 bytes without the end of row 3"
+    );
+    assert_eq!(
+        refused("t.csv", "sep=;\nseries;time;value\na;0;1\n"),
+        "t.csv: expected a table from the first line on, found `sep=;`, which is for Excel alone: delete that line"
+    );
+}
+
 #[test]
 fn names_may_have_spaces_around_them_and_begin_like_a_packed_file() {
     let folder = Folder::new();
     let table = Table::open(TableOptions {
-        paths: vec![folder.write("t.csv", "x^2, time, series ,\"value \"\n7,0,a,1\n7,5,a,2\n")],
+        paths: vec![folder.write("t.csv", "x^2, time, series ,\"value \"\n7, 0, a, 1\n7,5,\"a\",2\n7, 10, \"a\" ,3\n")],
         ..TableOptions::default()
     });
     let found = inspect_trace(&table.unwrap(), Normalisation::None, OutOfRange::Error).unwrap();
-    assert_eq!((found.counts.readings, found.times), (2, Some((0, 5))));
+    assert_eq!((found.counts.readings, found.times), (3, Some((0, 10))));
+    assert_eq!(found.counts.series, 1);
 }
 
 #[test]

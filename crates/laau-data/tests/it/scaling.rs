@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use laau_core::{Constants, Sets};
 use laau_data::{
-    Construction, EpisodeOptions, Normalisation, OutOfRange, Split, Table, TableOptions, import,
+    Construction, EpisodeOptions, Normalisation, OutOfRange, Split, SplitBy, Table, TableOptions, import,
     read_episodes, write_episodes,
 };
 
@@ -94,26 +94,70 @@ fn constants_are_those_of_every_series_of_the_trace() {
     );
 }
 
-#[test]
-fn what_the_import_raised_and_lowered_is_known() {
-    for construction in [Construction::Consecutive, Construction::Interleaved] {
-        let folder = Folder::new();
-        let sets = imported(&folder, Normalisation::Percent, construction);
-        let scaling = sets.train.scaling().unwrap();
-        let all = (0..12).flat_map(|series| (0..20).map(move |time| reading(series, time)));
-        let most = all.fold(0.0, f64::max);
-        let [raised, lowered] = scaling.columns[0].moved;
-        assert_eq!(lowered, Some(most));
-        assert!(
-            most > 100.0 && raised.is_some_and(|least| least < 5.0),
-            "{raised:?}"
-        );
-        for seen in [most, raised.unwrap()] {
-            assert_eq!(scaling.unbounded(None, &[seen]), scaling.contexts(None, &[seen]));
+/// The episodes of two steps of some series, each reading on a step of its own, divided by time into halves for training and test.
+fn halves(series: &[(&str, [f64; 8])], normalisation: Normalisation, construction: Construction) -> Sets {
+    let folder = Folder::new();
+    let mut text = String::from("time,series,value\n");
+    for time in 0..8 {
+        for (name, readings) in series {
+            writeln!(text, "{time},{name},{}", readings[time]).unwrap();
         }
-        assert_eq!(
-            scaling.unbounded(None, &[most + 1.0]),
-            Ok(vec![(most + 1.0) / 100.0])
-        );
     }
+    let table = Table::open(TableOptions {
+        paths: vec![folder.write("a.csv", text)],
+        ..TableOptions::default()
+    });
+    let options = EpisodeOptions {
+        horizon: 2,
+        normalisation,
+        construction,
+        out_of_range: OutOfRange::Clamp,
+        floor: 0.05,
+        split: Split {
+            train: 2 * series.len(),
+            validation: 0,
+            test: 2 * series.len(),
+        },
+        split_by: SplitBy::Time,
+        ..EpisodeOptions::default()
+    };
+    import(&table.unwrap(), &options).unwrap().sets
+}
+
+#[test]
+fn what_the_training_raised_and_lowered_is_known() {
+    for construction in [Construction::Consecutive, Construction::Interleaved] {
+        // Of the test, 2, 150 and 160 are known to nobody.
+        let series = [
+            ("a", [3.0, 110.0, 50.0, 60.0, 2.0, 150.0, 50.0, 60.0]),
+            ("b", [4.0, 20.0, 120.0, 30.0, 40.0, 20.0, 160.0, 30.0]),
+        ];
+        let sets = halves(&series, Normalisation::Percent, construction);
+        let scaling = sets.train.scaling().unwrap();
+        assert_eq!(scaling.columns[0].moved, [Some(0.03), Some(1.2)]);
+        for (reading, expected) in [(3.0, 0.05), (2.0, 0.02), (120.0, 1.0), (121.0, 1.21)] {
+            assert_eq!(scaling.unbounded(None, &[reading]), Ok(vec![expected]));
+        }
+    }
+}
+
+/// In units of a context: a small reading of a series of small ones says nothing of a series of large ones.
+#[test]
+fn what_one_series_raised_says_nothing_of_another() {
+    let series = [
+        ("small", [1.0, 10.0, 4.0, 5.0, 0.2, 3.0, 4.0, 5.0]),
+        (
+            "large",
+            [
+                1900.0, 2000.0, 1950.0, 1960.0, 1950.0, 1960.0, 1950.0, 1960.0,
+            ],
+        ),
+    ];
+    let sets = halves(&series, Normalisation::MinMax, Construction::Consecutive);
+    let scaling = sets.train.scaling().unwrap();
+    let free = |series, reading| scaling.unbounded(Some(series), &[reading]).unwrap()[0];
+    // The least of the training is raised to the floor, and is 0 without it; less was not seen.
+    assert_eq!(free("large", 1900.0), 0.05);
+    assert_eq!(free("large", 5.0), -18.95);
+    assert!(free("small", 0.2) < 0.0);
 }

@@ -57,11 +57,44 @@ fn numbers_among_stamps_are_refused() {
                 &format!("b,{number},3")
             ]),
             format!(
-                "t.csv, row 4, column `time`: expected an ISO 8601 time in whole seconds, as the first time of the table is, \
+                "t.csv, row 4, column `time`: expected an ISO 8601 time in whole seconds and with a zone, as the first time of the table is, \
                  found `{number}`"
             )
         );
     }
+}
+
+#[test]
+fn stamps_with_and_without_a_zone_are_refused_beside_each_other() {
+    assert_eq!(
+        refused(&["a,2025-03-01T00:00:00+01:00,1", "b,2025-03-01T00:00:00,2"]),
+        "t.csv, row 3, column `time`: expected an ISO 8601 time in whole seconds and with a zone, as the first time of the \
+         table is, found `2025-03-01T00:00:00`"
+    );
+    assert_eq!(
+        refused(&["a,2025-03-01,1", "b,2025-03-01T00:00:00Z,2"]),
+        "t.csv, row 3, column `time`: expected an ISO 8601 time in whole seconds and without a zone, as the first time of the \
+         table is, found `2025-03-01T00:00:00Z`"
+    );
+}
+
+#[test]
+fn files_with_numbers_of_two_units_are_refused() {
+    let folder = Folder::new();
+    let seconds = folder.write("1.csv", "series,time,value\na,1700000000,1\na,1700000300,2\n");
+    let thousandths = folder.write("2.csv", "series,time,value\nb,1700000000000,1\nb,1700000300000,2\n");
+    assert_eq!(
+        folder.strip(&open(vec![seconds, thousandths]).unwrap_err()),
+        "2.csv, row 2, column `time`: expected times since 1970 in one unit, found seconds in 1.csv and milliseconds: \
+         `1700000000000`"
+    );
+    let rows = folder.write("3.csv", "series,time,value\na,5,1\na,6,2\n");
+    let dates = folder.write("4.csv", "series,time,value\nb,20240131,1\nb,20240201,2\n");
+    assert_eq!(
+        folder.strip(&open(vec![rows, dates]).unwrap_err()),
+        "4.csv, row 2, column `time`: expected a date with dashes, such as 2024-01-31, found `20240131` (if that is a count, \
+         give its step)"
+    );
 }
 
 #[test]
@@ -109,12 +142,12 @@ fn parquet_columns_with_times_of_two_kinds_are_refused() {
     let words = write("4.parquet", DataType::String);
     assert_eq!(
         folder.strip(&open(vec![dates.clone(), numbers.clone()]).unwrap_err()),
-        "3.parquet, row 1, column `time`: expected an ISO 8601 time in whole seconds, as the first time of the table is, \
+        "3.parquet, row 1, column `time`: expected an ISO 8601 time in whole seconds and without a zone, as the first time of the table is, \
          found a column of type i64"
     );
     assert_eq!(
         folder.strip(&open(vec![stamps.clone(), words.clone()]).unwrap_err()),
-        "4.parquet, row 1, column `time`: expected an ISO 8601 time in whole seconds, as the first time of the table is, \
+        "4.parquet, row 1, column `time`: expected an ISO 8601 time in whole seconds and with a zone, as the first time of the table is, \
          found `19783`"
     );
     assert_eq!(open(vec![stamps, dates]).unwrap().report.trace.readings, 3);

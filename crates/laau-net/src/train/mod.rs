@@ -97,14 +97,14 @@ struct NoStep(String);
 /// The largest weight that a step may lead to.
 const LARGEST_WEIGHT: f64 = 1e6;
 
-/// Refuses weights at which a network of normalised features can only saturate: it would never learn again.
+/// Refuses weights from which nothing is learned any more: a network of normalised features can only saturate, and prices of a linear
+/// model decide nothing.
 fn expect_alive(model: &Model) -> Result<(), NoStep> {
-    let weights = model.parameters.iter().map(|weight| weight.abs());
-    let largest = weights.fold(0.0, f64::max);
-    if largest <= LARGEST_WEIGHT {
-        return Ok(());
+    let mut weights = model.parameters.iter().map(|weight| weight.abs());
+    match weights.find(|weight| weight.is_nan() || *weight > LARGEST_WEIGHT) {
+        None => Ok(()),
+        Some(weight) => Err(NoStep(format!("the step leads to a weight of {weight:e}"))),
     }
-    Err(NoStep(format!("the step leads to a weight of {largest:e}")))
 }
 
 impl Stepper {
