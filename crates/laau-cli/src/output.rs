@@ -126,13 +126,25 @@ const IN_PLACE: [&str; 2] = ["--log", "--journal"];
 /// A file by what names it on the command line: `--train`, `-o`.
 pub(crate) type Named<'a> = (&'a str, &'a Path);
 
-/// Refuses outputs that would overwrite an input, each other, or what is no regular file, before any work is done.
+/// Links to the files that the standard streams were redirected to, where there are such.
+const STREAMS: [(&str, &str); 3] = [
+    ("standard input", "/dev/stdin"),
+    ("standard output", "/dev/stdout"),
+    ("standard error", "/dev/stderr"),
+];
+
+/// Refuses outputs that would overwrite an input, what a standard stream was redirected to, each other, or what is no regular file,
+/// before any work is done.
 ///
 /// Files are compared by what they are, not by what they are called: a link to an input is that input.
 pub(crate) fn keep_apart(inputs: &[Named<'_>], outputs: &[Named<'_>]) -> Result<(), Failure> {
+    let streams = STREAMS.map(|(name, path)| (name, Path::new(path)));
+    let is_file = |(_, path): &&Named<'_>| fs::metadata(path).is_ok_and(|found| found.is_file());
+    let redirected: Vec<&Named<'_>> = streams.iter().filter(is_file).collect();
     for (at, (flag, path)) in outputs.iter().enumerate() {
         let place = identity(path);
-        if let Some((input, _)) = inputs.iter().find(|(_, input)| identity(input) == place) {
+        let mut kept = inputs.iter().chain(redirected.iter().copied());
+        if let Some((input, _)) = kept.find(|(_, input)| identity(input) == place) {
             return Err(Failure::new(
                 format_args!("{}: {flag} would overwrite the file of {input}", path.display()),
                 format_args!("name another file with {flag}"),

@@ -35,13 +35,17 @@ pub(crate) fn read<const COUNT: usize>(
     }
     let first = sets[0].episodes.horizon();
     let name = sets[0].path.display().to_string();
+    // A set that does not say how its contexts were made says nothing of the others.
+    let known = sets.iter().find(|set| set.episodes.scaling().is_some());
     for set in &sets {
         set.check_horizon(&(first..=first), &name)?;
         let told = set.path.display().to_string();
-        check_scaling(
-            (&name, sets[0].episodes.scaling()),
-            (&told, set.episodes.scaling()),
-        )?;
+        if let Some(known) = known {
+            check_scaling(
+                (&known.path.display().to_string(), known.episodes.scaling()),
+                (&told, set.episodes.scaling()),
+            )?;
+        }
         if !set.episodes.any_budget_binds(problem) {
             output::talk(format_args!(
                 "warning: {told}: no budget binds: every step can take the greatest action, so that all policies may look the \

@@ -53,7 +53,9 @@ impl Latest {
                 machines.push(&record.machine);
             }
         }
-        let of = |machine: &Machine| Self::of_records(history.iter().filter(move |record| record.machine == *machine));
+        let of = |machine: &Machine| {
+            Self::of_records(history.iter().filter(move |record| record.machine == *machine))
+        };
         machines.into_iter().filter_map(of).collect()
     }
 

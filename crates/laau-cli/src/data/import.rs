@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, Subcommand};
 use laau::data::{
-    AzureFunctions, AzureVm, EpisodeOptions, Error, ImportReport, Imported, Normalisation, Order, Readings, SplitBy,
-    Step, Table, TimeUnit, Trace, ValueColumn,
+    AzureFunctions, AzureVm, EpisodeOptions, Error, ImportReport, Imported, Normalisation, Order, Readings,
+    SplitBy, Step, Table, TimeUnit, Trace, ValueColumn,
 };
 
 use super::{places, preview, write_episodes};
@@ -154,7 +154,10 @@ pub(super) fn warn(report: &ImportReport, options: &EpisodeOptions) {
             "contexts of readings below the least of the training",
             "--normalisation series-max has room below it",
         ),
-        _ => ("negative contexts", "--normalisation min-max would keep them apart"),
+        _ => (
+            "negative contexts",
+            "--normalisation min-max would keep them apart",
+        ),
     };
     output::talk(format_args!(
         "warning: {what} became 0: {}; {advice}",

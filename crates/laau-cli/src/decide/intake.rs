@@ -16,7 +16,7 @@ pub(super) struct IntakeArgs {
     /// Takes readings as they are in the trace, and makes contexts of them as the import of the training episodes did;
     /// where that was per series, a line names its own: {"context":[35],"series":"vm-7"}
     #[arg(long)]
-    raw: bool,
+    pub(super) raw: bool,
     /// How far outside its training range a context is answered with a warning, and a budget told: by more than X widths of the range
     /// [default: 1]
     #[arg(long, value_name = "X", value_parser = factor)]

@@ -4,91 +4,27 @@
 //! lines before it. Decisions on contexts that wait together share one sync; those after the first say with which step
 //! their batch began. What was cut off by a crash in the last batch was never printed, so that it may be taken back.
 
+mod header;
 mod look;
 mod place;
 
-use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
-use laau::registry::{Deployed, ProblemSpec};
 use serde::{Deserialize, Serialize};
 
+use self::header::VERSION;
+pub(super) use self::header::{Header, Identity};
 pub(crate) use self::look::look;
 use self::place::{Place, in_use, no_locks};
 use super::lines::{Decision, seal, unseal};
 use crate::failure::{Failure, reason};
-use crate::guard::GuardIdentity;
 use crate::memory;
 use crate::output::FileIdentity;
 
-const VERSION: u32 = 1;
-
-/// The first line: which episode this is. Two episodes are the same if these are equal.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Header {
-    journal: u32,
-    problem: ProblemSpec,
-    horizon: usize,
-    budgets: Vec<f64>,
-    policy: Identity,
-}
-
-/// What decides: a model or a policy with its parameters.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Identity {
-    pub(super) name: String,
-    /// The SHA-256 of the model's file.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) model: Option<String>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) parameters: BTreeMap<String, Vec<f64>>,
-    /// The guard; its shadow ledger comes back with the decisions that are replayed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) guard: Option<GuardIdentity>,
-}
-
-impl Identity {
-    /// A policy from a file with this digest.
-    pub(super) fn of_file(deployed: &Deployed, digest: String) -> Self {
-        Self {
-            name: deployed.name.clone(),
-            model: Some(digest),
-            parameters: BTreeMap::new(),
-            guard: None,
-        }
-    }
-}
-
-impl Header {
-    pub(super) fn new(problem: ProblemSpec, horizon: usize, budgets: Vec<f64>, policy: Identity) -> Self {
-        Self {
-            journal: VERSION,
-            problem,
-            horizon,
-            budgets,
-            policy,
-        }
-    }
-
-    /// The first field in which another header differs: its name, and both values.
-    fn difference(&self, other: &Self) -> Option<(&'static str, String, String)> {
-        fn show(value: &impl Serialize) -> String {
-            serde_json::to_string(value).unwrap_or_default()
-        }
-        [
-            ("problem", show(&self.problem), show(&other.problem)),
-            ("horizon", show(&self.horizon), show(&other.horizon)),
-            ("budgets", show(&self.budgets), show(&other.budgets)),
-            ("policy", show(&self.policy), show(&other.policy)),
-        ]
-        .into_iter()
-        .find(|(_, ours, theirs)| ours != theirs)
-    }
-}
+/// Bytes that a system may have made room for behind what was written.
+const BLOCKS: usize = 1 << 16;
 
 /// A line of the journal: a decision with its context.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -172,15 +108,20 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Starts a journal, or goes on with one.
-    pub(super) fn open(path: &Path, header: &Header, opening: Opening) -> Result<Opened, Failure> {
+    /// Starts a journal, or goes on with one; a line has at most so many values.
+    pub(super) fn open(
+        path: &Path,
+        header: &Header,
+        opening: Opening,
+        values: usize,
+    ) -> Result<Opened, Failure> {
         let exists = match std::fs::metadata(path) {
             Ok(found) if !found.is_file() => return Err(no_regular_file(path)),
             Ok(_) => true,
             Err(_) => false,
         };
         if opening == Opening::Resume || (opening == Opening::Either && exists) {
-            let (journal, records, repaired) = Self::resume(path, header)?;
+            let (journal, records, repaired) = Self::resume(path, header, values)?;
             return Ok(Opened {
                 journal,
                 records: Some(records),
@@ -219,7 +160,12 @@ impl Journal {
     }
 
     /// Opens the journal of an interrupted episode and reads its decisions; says what had to be repaired.
-    fn resume(path: &Path, header: &Header) -> Result<(Self, Vec<Record>, Option<String>), Failure> {
+    fn resume(
+        path: &Path,
+        header: &Header,
+        values: usize,
+    ) -> Result<(Self, Vec<Record>, Option<String>), Failure> {
+        const HINT: &str = "a journal has a line per step, and this file is too long for one; name the journal of the episode, or a new file";
         /// The file as it is, and what it says.
         const COPIES: u128 = 3;
         let place = Place::hold(path)?;
@@ -240,10 +186,20 @@ impl Journal {
             .metadata()
             .map_err(|error| Failure::file(path, &error, "check the disk and the file's permissions"))?
             .len();
+        if length > header.longest(values) {
+            return Err(Failure::new(
+                format_args!(
+                    "{}: {length} bytes are more than the journal of an episode of {} steps has",
+                    path.display(),
+                    header.horizon
+                ),
+                HINT,
+            ));
+        }
         memory::check(
             &format!("{}: reading the journal takes", path.display()),
             COPIES * u128::from(length),
-            "a journal has a line per step, and this file is too long for one; name the journal of the episode, or a new file",
+            HINT,
         )?;
         let mut bytes = Vec::new();
         journal
@@ -408,7 +364,6 @@ impl Journal {
 
     /// Whether the process that made the file died before its first line was whole.
     fn is_torn_header(&self, bytes: &[u8], header: &Header) -> Result<bool, Failure> {
-        const BLOCKS: usize = 1 << 16;
         if bytes.contains(&b'\n') {
             return Ok(false);
         }
@@ -520,7 +475,7 @@ impl Journal {
                     "{}: the journal is of another episode: its {field} is {theirs}, not {ours}",
                     self.path.display()
                 ),
-                "give the problem, horizon, budgets and policy that the episode began with, or name a new file",
+                "give the problem, horizon, budgets, policy and --raw as the episode began, or name a new file",
             )),
         }
     }

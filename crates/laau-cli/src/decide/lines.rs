@@ -55,6 +55,10 @@ pub(super) struct Resumed {
 
 /// Reads a line.
 pub(super) fn parse(line: &[u8]) -> Result<Request, String> {
+    // The parser would take the fields of an object in their order, without their names.
+    if line.trim_ascii_start().first() == Some(&b'[') {
+        return Err("expected {\"context\":[…]}: found a list".to_owned());
+    }
     serde_json::from_slice(line).map_err(|error| {
         let reason = error.to_string().replace(" at line 1 column", " at column");
         format!("expected {{\"context\":[…]}}: {reason}")
@@ -187,6 +191,8 @@ mod tests {
             "",
             "null",
             "[0.3]",
+            " [[0.3],null]",
+            "[[0.3],\"a\"]",
             "{}",
             "{\"context\":0.3}",
             "{\"context\":[NaN]}",

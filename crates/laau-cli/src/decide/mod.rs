@@ -135,13 +135,16 @@ pub(crate) fn run(arguments: &DecideArgs) -> Result<(), Failure> {
         printed: 0,
     };
     if let Some(path) = &arguments.journal {
-        let header = Header::new(plan.problem, plan.horizon, plan.budgets, plan.identity);
+        let raw = arguments.intake.raw;
+        let header = Header::new(plan.problem, plan.horizon, plan.budgets, plan.identity, raw);
+        let dimensions = problem.dimensions();
+        let values = dimensions.context + dimensions.actions + 2 * dimensions.budgets;
         let opening = match (arguments.new, arguments.resume) {
             (true, _) => Opening::New,
             (_, true) => Opening::Resume,
             _ => Opening::Either,
         };
-        let opened = Journal::open(path, &header, opening)?;
+        let opened = Journal::open(path, &header, opening, values)?;
         if let Some(word) = opened.repaired {
             output::talk(word);
         }
@@ -163,9 +166,6 @@ fn check_journal(journal: &Path, arguments: &DecideArgs) -> Result<(), Failure> 
     let files = [
         ("--model", arguments.model.as_deref()),
         ("--policy-file", arguments.policy_file.as_deref()),
-        // Links to what was redirected, where there are such.
-        ("standard input", Some(Path::new("/dev/stdin"))),
-        ("standard output", Some(Path::new("/dev/stdout"))),
     ];
     let inputs: Vec<Named<'_>> = files
         .into_iter()

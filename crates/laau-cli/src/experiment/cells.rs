@@ -56,6 +56,14 @@ impl<'a> Cells<'a> {
                 asked,
             });
         }
+        let is_ours = key.is_file();
+        let is_empty = || std::fs::read_dir(&folder).is_ok_and(|mut found| found.next().is_none());
+        if folder.exists() && !is_ours && !is_empty() {
+            return Err(Failure::new(
+                format_args!("{}: here is something that no experiment left", folder.display()),
+                "name another folder with -o, or move this one away",
+            ));
+        }
         if folder.exists() {
             std::fs::remove_dir_all(&folder).map_err(|error| output::cannot_write(&folder, &error))?;
         }

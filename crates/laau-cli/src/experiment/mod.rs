@@ -26,7 +26,7 @@ use laau::registry::{PolicyKind, ProblemSpec};
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::options::Refused;
-use crate::output::{self, Named};
+use crate::output::{self, Folder, Named};
 use crate::sets::check_seeds;
 
 use self::cells::{Cells, Stop};
@@ -69,7 +69,7 @@ pub(crate) struct ExperimentArgs {
 /// Runs the experiment.
 pub(crate) fn run(arguments: &ExperimentArgs) -> Result<(), Failure> {
     let inputs: Vec<PathBuf> = match &arguments.trace {
-        // A trace that is not there is told by whoever reads it.
+        // One that is not there is told below, if the experiment takes a trace at all.
         Some(trace) => laau::data::expand(std::slice::from_ref(trace)).unwrap_or_default(),
         None => Vec::new(),
     };
@@ -81,7 +81,6 @@ pub(crate) fn run(arguments: &ExperimentArgs) -> Result<(), Failure> {
     let places: Vec<PathBuf> = names.map(|name| arguments.output.join(name)).collect();
     let outputs: Vec<Named<'_>> = places.iter().map(|place| ("-o", &**place)).collect();
     output::keep_apart(&inputs, &outputs)?;
-    let asked = interrupt::watch()?;
     let study = Study::load(&SweepOptions {
         file: arguments.file.clone(),
         quick: arguments.quick,
@@ -91,8 +90,12 @@ pub(crate) fn run(arguments: &ExperimentArgs) -> Result<(), Failure> {
         incumbents: arguments.guard.clone(),
         level: arguments.guard_level,
     })?;
+    let asked = interrupt::watch()?;
     let study = Study { asked, ..study };
-    make_folder(&arguments.output)?;
+    if let Some(trace) = &arguments.trace {
+        laau::data::expand(std::slice::from_ref(trace))?;
+    }
+    let _folder = Folder::make(&arguments.output)?;
     let settings = format!(
         "{:?}\n{:?} {:?}",
         study.experiment, arguments.trace, arguments.data
@@ -103,10 +106,6 @@ pub(crate) fn run(arguments: &ExperimentArgs) -> Result<(), Failure> {
         |cell| study.label(*cell),
         |cell| study.play(*cell),
     )
-}
-
-fn make_folder(folder: &Path) -> Result<(), Failure> {
-    std::fs::create_dir_all(folder).map_err(|error| output::cannot_write(folder, &error))
 }
 
 /// Which experiment a [`Sweep`] runs, and on what: the arguments of `laau experiment`.
@@ -232,7 +231,7 @@ impl Sweep {
     /// # Errors
     /// When a file cannot be written.
     pub fn save(folder: &Path, cells: &[Parts]) -> Result<(), Refused> {
-        make_folder(folder)?;
+        std::fs::create_dir_all(folder).map_err(|error| output::cannot_write(folder, &error))?;
         Ok(tables::save(folder, &tables::join(cells.iter().cloned()))?)
     }
 }

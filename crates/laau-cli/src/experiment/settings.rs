@@ -9,6 +9,7 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 use crate::failure::Failure;
+use crate::output;
 
 /// What an experiment is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -94,9 +95,7 @@ pub(super) struct Experiment {
 impl Experiment {
     /// Reads a file; its `[quick]` section replaces keys when asked for.
     pub(super) fn load(path: &Path, quick: bool) -> Result<Self, Failure> {
-        let text = std::fs::read_to_string(path).map_err(|error| {
-            Failure::file(path, &error, "the experiments of the paper are in experiments/")
-        })?;
+        let text = output::read_text(path, "the experiments of the paper are in experiments/")?;
         let refuse = |error: toml::de::Error| {
             let message = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
             Failure::new(

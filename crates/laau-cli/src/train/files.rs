@@ -110,7 +110,7 @@ impl Files {
         output::probe(&self.output)?;
         output::probe(&self.checkpoint)?;
         let log: Box<dyn Write> = match &self.log {
-            Some(path) => Box::new(Emptied::open(path).map_err(|error| output::cannot_write(path, &error))?),
+            Some(path) => Box::new(Fresh::open(path).map_err(|error| output::cannot_write(path, &error))?),
             None => Box::new(std::io::sink()),
         };
         Ok(CsvLog::new(log))
@@ -134,34 +134,44 @@ impl Files {
     }
 }
 
-/// A file that is emptied when the first byte is written: a run that is refused leaves the log of the one before.
-struct Emptied {
-    file: File,
-    is_old: bool,
+/// A file that is begun anew with the first byte: a run that is refused leaves the log of the one before, and no new one.
+struct Fresh {
+    path: PathBuf,
+    /// Open from the start if it is a pipe or a device, which ends for its reader when it is closed.
+    file: Option<File>,
 }
 
-impl Emptied {
+impl Fresh {
+    /// Makes sure that the file can be written.
     fn open(path: &Path) -> std::io::Result<Self> {
+        let is_new = !path.exists();
         let file = File::options()
             .write(true)
             .create(true)
             .truncate(false)
             .open(path)?;
-        let is_old = file.metadata()?.is_file();
-        Ok(Self { file, is_old })
+        if is_new {
+            fs::remove_file(path)?;
+        }
+        let is_regular = file.metadata()?.is_file();
+        Ok(Self {
+            path: path.to_owned(),
+            file: (!is_regular).then_some(file),
+        })
     }
 }
 
-impl Write for Emptied {
+impl Write for Fresh {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        if std::mem::take(&mut self.is_old) {
-            self.file.set_len(0)?;
-        }
-        self.file.write(bytes)
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(File::create(&self.path)?),
+        };
+        file.write(bytes)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        self.file.flush()
+        self.file.as_mut().map_or(Ok(()), File::flush)
     }
 }
 

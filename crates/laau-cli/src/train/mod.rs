@@ -132,6 +132,10 @@ pub(crate) fn run(arguments: &TrainArgs) -> Result<(), Failure> {
             }),
     };
     watch.finish();
+    // A run that was not refused has a log of its own, whether or not an epoch was finished.
+    if matches!(result, Ok(_) | Err(Error::Diverged { .. })) {
+        log.begin();
+    }
     if let Some(error) = log.error() {
         output::talk(format_args!("warning: the log is incomplete: {error}"));
     }

@@ -16,6 +16,7 @@ mod guard;
 #[cfg(unix)]
 mod interrupted;
 mod journal;
+mod kept;
 mod learning;
 mod memory;
 mod model;

@@ -41,6 +41,19 @@ fn constants(bench: &Bench, host: &str) -> (f64, f64) {
 }
 
 #[test]
+fn a_journal_of_readings_does_not_go_on_with_contexts() {
+    let bench = trained("none");
+    let decide = "decide --model m.safetensors --budget 60 --journal day.jsonl";
+    let raw = format!("{decide} --raw");
+    bench.stdout(&raw, "{\"context\":[20]}\n");
+    let run = bench.run(decide, "{\"context\":[20]}\n");
+    assert_eq!((run.status, &*run.stdout), (Some(1), ""));
+    assert!(run.stderr.contains("--raw"), "{}", run.stderr);
+    let resumed = bench.stdout(&raw, "{\"context\":[31]}\n");
+    assert_eq!(resumed.lines().count(), 3, "{resumed}");
+}
+
+#[test]
 fn raw_readings_of_a_series_are_decided_as_their_contexts() {
     let bench = trained("min-max");
     let (offset, scale) = constants(&bench, "h7");
@@ -203,10 +216,10 @@ fn a_context_far_outside_the_training_range_is_answered_with_a_warning_or_refuse
 
 #[test]
 fn a_journal_goes_on_with_readings_and_warns_again() {
-    let bench = trained("percent");
-    let decide = "decide --model m.safetensors --budget 60 --journal day.jsonl";
-    let first = bench.run(decide, &contexts(&[0.35, 35.0]));
-    let second = bench.run(&format!("{decide} --raw --strict-range"), &contexts(&[20.0]));
+    let bench = trained("none");
+    let decide = "decide --model m.safetensors --budget 60 --journal day.jsonl --raw";
+    let first = bench.run(decide, &contexts(&[35.0, 1000.0]));
+    let second = bench.run(&format!("{decide} --strict-range"), &contexts(&[20.0]));
     assert_eq!(second.status, Some(0), "{}", second.stderr);
     let lines = second.lines();
     assert_eq!(lines[1].replace(",\"replayed\":true", ""), first.lines()[1]);

@@ -7,11 +7,12 @@ use serde_json::{Value, json};
 
 use crate::support::{Bench, contexts};
 
-const TRAIN: &str = "train --train sets/train.parquet --validation sets/validation.parquet --quiet";
+pub(crate) const TRAIN: &str =
+    "train --train sets/train.parquet --validation sets/validation.parquet --quiet";
 const COMPARE: &str = "compare --train sets/train.parquet --validation sets/validation.parquet --test sets/test.parquet --quiet";
 
 /// Episodes of eight steps in `sets`, a model `m`, and a report with the policy files of `equal`, `mw` and `laau`.
-fn bench() -> Bench {
+pub(crate) fn bench() -> Bench {
     let bench = Bench::new();
     bench.stdout("generate --horizon 8 --split 40,10,10 --seed 1 -o sets", "");
     bench.stdout(&format!("{TRAIN} --phases 2:0.005 -o m"), "");
@@ -196,26 +197,6 @@ fn a_pipe_is_no_table_of_episodes() {
              hint: write it to a file first: tables are read more than once\n",
         );
     }
-}
-
-#[test]
-fn a_resume_that_is_refused_leaves_the_log() {
-    let bench = bench();
-    let run = format!("{TRAIN} --phases 2:0.005 --log log.csv -o n");
-    bench.stdout(&run, "");
-    let log = bench.read("log.csv");
-    // The checkpoint of a run that diverges in its second phase.
-    let diverged = bench.run(
-        &format!("{TRAIN} --phases 1:0.005,1:1e30 --checkpoint c -o d"),
-        "",
-    );
-    assert_eq!(diverged.status, Some(1), "{}", diverged.stderr);
-    bench.write("c", "no checkpoint");
-    assert_eq!(
-        bench.run(&format!("{run} --checkpoint c --resume"), "").status,
-        Some(1)
-    );
-    assert_eq!(bench.read("log.csv"), log);
 }
 
 #[test]
@@ -460,16 +441,32 @@ fn a_report_may_be_written_beside_the_policies_that_it_is_about() {
 }
 
 #[test]
-fn a_command_that_is_refused_leaves_no_folder() {
+fn sets_of_different_normalisations_are_refused_whichever_does_not_say() {
     let bench = bench();
-    for command in [
-        "compare --train sets/train.parquet --validation sets/validation.parquet --test sets/test.parquet \
-         --policies dgd --guard m -o new/report",
-        "evaluate --test sets/test.parquet --policy-file report/mw.policy --guard m -o new/report",
-    ] {
-        assert_eq!(bench.run(command, "").status, Some(1), "laau {command}");
-        assert!(!bench.path().join("new").exists(), "laau {command}");
+    let rows = (0..80).fold(String::from("time,value\n"), |rows, time| {
+        rows + &format!("{time},{}\n", 20 + time * 7 % 50)
+    });
+    bench.write("t.csv", rows);
+    for kind in ["min-max", "series-max"] {
+        bench.stdout(
+            &format!(
+                "import table t.csv --series= --normalisation {kind} --horizon 8 --split 3,3,3 --split-by time -o {kind}"
+            ),
+            "",
+        );
     }
+    bench.stdout("generate --horizon 8 --episodes 5 -o plain.csv", "");
+    let run = bench.run(
+        "compare --train plain.csv --validation min-max/validation.parquet --test series-max/test.parquet \
+         --policies equal --lower 2 -q",
+        "",
+    );
+    assert_eq!(run.status, Some(1), "{}", run.stdout);
+    assert!(
+        run.stderr.contains("normalisation `min-max` and `series-max`"),
+        "{}",
+        run.stderr
+    );
 }
 
 #[test]

@@ -131,10 +131,14 @@ impl Cells {
             if cell + 1 == behind {
                 content = content.strip_suffix('\r').unwrap_or(content);
             }
-            if csv.quoted && content.starts_with('"') {
-                unquote(content)
-            } else {
-                Cow::Borrowed(content)
+            if !csv.quoted {
+                return Cow::Borrowed(content);
+            }
+            // Some programs write `, ` between two cells: with the space, a name would be another than without it.
+            match content.as_bytes() {
+                [b'"', ..] => unquote(content),
+                [b' ', ..] | [.., b' '] => unquote(content.trim_matches(' ')),
+                _ => Cow::Borrowed(content),
             }
         })
     }
@@ -207,10 +211,16 @@ fn closing_quote(bytes: &[u8], mut from: usize) -> Option<usize> {
     }
 }
 
-/// The content of a cell that begins with a quote: what stands in the quotes and what stands behind them.
+/// The content of a cell: of one that begins with a quote, what stands in the quotes and what stands behind them.
 fn unquote(cell: &str) -> Cow<'_, str> {
+    if !cell.starts_with('"') {
+        return Cow::Borrowed(cell);
+    }
     let close = closing_quote(cell.as_bytes(), 1).unwrap_or(cell.len());
-    let (inside, behind) = (&cell[1..close], cell.get(close + 1..).unwrap_or_default());
+    let (inside, behind) = (
+        &cell[1..close],
+        cell.get(close + 1..).unwrap_or_default().trim_end_matches(' '),
+    );
     if behind.is_empty() && !inside.contains('"') {
         Cow::Borrowed(inside)
     } else {
@@ -247,6 +257,7 @@ mod tests {
             ("\n\r\n", &[&[""], &[""]]),
             ("\"a;\nb\"\"\";c\r\nd\n", &[&["a;\nb\"", "c"], &["d"]]),
             ("\"a\"b;\n", &[&["ab", ""]]),
+            ("\" a \" ; b c ; \"d\" \n", &[&[" a ", "b c", "d"]]),
             ("a\"b\";c\n", &[&["a\"b\"", "c"]]),
         ] {
             assert_eq!(split(text, false), rows, "{text:?}");

@@ -472,19 +472,6 @@ fn without_blank_end(text: &str) -> &str {
     &text[..end]
 }
 
-/// A text without the spaces around it, and without quotes that a space has kept from being seen. Some programs write `, ` between two
-/// cells: with the space, a name would be that of another series than without it.
-fn without_spaces(cell: &str) -> &str {
-    let is_spaced = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_whitespace);
-    let bytes = cell.as_bytes();
-    if !is_spaced(bytes.first()) && !is_spaced(bytes.last()) {
-        return cell;
-    }
-    let cell = cell.trim();
-    let quoted = cell.strip_prefix('"').and_then(|cell| cell.strip_suffix('"'));
-    quoted.unwrap_or(cell)
-}
-
 /// Appends cells to a column up to the first that is malformed, and returns its place.
 fn extend<'t>(
     column: &mut Column,
@@ -497,7 +484,7 @@ fn extend<'t>(
             let mut cells = cells.peekable();
             let first = cells.peek().map_or(0, |cell| cell.len());
             texts.reserve(cells.size_hint().0.saturating_mul(first).min(CHUNK));
-            cells.for_each(|cell| texts.push(without_spaces(&cell)));
+            cells.for_each(|cell| texts.push(&cell));
             None
         }
         Column::Integer(values) => match kind {

@@ -162,7 +162,12 @@ fn check_numbers(files: &[(i64, (PathBuf, Layout))], options: &TableOptions) -> 
         };
         let (known, of) = *before.get_or_insert((unit, &file.0));
         if unit != known {
-            let found = format!("{} in {} and {}: `{first}`", known.name(), of.display(), unit.name());
+            let found = format!(
+                "{} in {} and {}: `{first}`",
+                known.name(),
+                of.display(),
+                unit.name()
+            );
             return refuse(file, "times since 1970 in one unit", found);
         }
     }

@@ -257,6 +257,7 @@ impl Readings {
 pub fn expand(patterns: &[String]) -> Result<Vec<PathBuf>, Error> {
     let mut files = Vec::new();
     for pattern in patterns {
+        refuse_unreadable_names(pattern)?;
         let before = files.len();
         if Path::new(pattern).is_file() {
             files.push(PathBuf::from(pattern));
@@ -285,6 +286,34 @@ pub fn expand(patterns: &[String]) -> Result<Vec<PathBuf>, Error> {
     files.sort_by_key(|file| natural(file));
     files.dedup();
     Ok(files)
+}
+
+/// Refuses a pattern that means a file whose name is not UTF-8: a glob passes over it, and its readings would be missing.
+fn refuse_unreadable_names(pattern: &str) -> Result<(), Error> {
+    let (folder, name) = match pattern.rsplit_once('/') {
+        Some((folder, name)) => (format!("{folder}/"), name),
+        None => (".".to_owned(), pattern),
+    };
+    let (Ok(folders), Ok(name)) = (glob::glob(&folder), glob::Pattern::new(name)) else {
+        return Ok(());
+    };
+    for entry in folders
+        .flatten()
+        .filter_map(|folder| folder.read_dir().ok())
+        .flatten()
+    {
+        // What cannot be listed cannot be read either, and that says why.
+        let Ok(entry) = entry else { continue };
+        let found = entry.file_name();
+        if found.to_str().is_none() && name.matches(&found.to_string_lossy()) {
+            return Err(Error::OtherKind {
+                file: entry.path(),
+                expected: "a name in UTF-8",
+                found: format!("another, which `{pattern}` passes over: rename the file"),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// A key that sorts `part-10` behind `part-9`: digits count as numbers.

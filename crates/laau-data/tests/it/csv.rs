@@ -58,9 +58,9 @@ fn scanned(path: &str) -> Vec<(String, f64)> {
     found
 }
 
-/// A text as a cell, in quotes where it must stand in them or is told to.
+/// A text as a cell, in quotes where it must stand in them, spaces around it are part of it, or it is told to.
 fn cell(text: &str, quoted: bool) -> String {
-    if quoted || text.contains([',', '"', '\n', '\r']) {
+    if quoted || text.contains([',', '"', '\n', '\r']) || text.trim_matches(' ') != text {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {
         text.to_owned()

@@ -145,8 +145,9 @@ fn rows_between_two_quotes_that_do_not_belong_together_are_not_swallowed() {
 /// A quote that nobody meant to open, and one that ends a cell some rows later: what is between them reads as rows.
 #[test]
 fn rows_in_quotes_are_refused_and_lines_in_quotes_are_not() {
-    for open in ["10,1,\"an inch", "10,\"1,b", "\"10,1,b"] {
-        let rows = format!("time,value,note\n0,1,a\n5,1,b\n{open}\n15,1,b\n20,1,5\"\n25,1,b\n");
+    for open in ["10,a,1,\"an inch", "10,a,\"1,b", "10,\"a,1,b"] {
+        let rows =
+            format!("time,series,value,note\n0,a,1,a\n5,a,1,b\n{open}\n15,a,1,b\n20,a,1,5\"\n25,a,1,b\n");
         assert_eq!(
             refused("t.csv", rows),
             "t.csv, row 4: expected a quote that closes a cell, found whole rows before the next quote"
@@ -181,9 +182,32 @@ fn a_column_that_is_meant_has_a_name_of_its_own() {
     let rows = ",series,,value\n0,a,7,1\n5,a,8,2\n10,a,9,3\n";
     assert_eq!(
         found("", "series", rows).unwrap_err(),
-        "t.csv: column `` is there twice"
+        "t.csv: two columns are called ``"
     );
-    assert_eq!(found("", "series", &rows.replacen(",,", ",", 1).replace("a,", "a")), Ok(3));
+    assert_eq!(
+        found("", "series", &rows.replacen(",,", ",", 1).replace("a,", "a")),
+        Ok(3)
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_that_a_glob_would_pass_over_is_refused() {
+    use std::os::unix::ffi::OsStrExt as _;
+
+    let folder = Folder::new();
+    let read = folder.write("a1.csv", "series,time,value\na,0,1\na,5,2\n");
+    let passed = folder.path().join(std::ffi::OsStr::from_bytes(b"a\xff.csv"));
+    std::fs::copy(read, passed).unwrap();
+    let open = |pattern: &str| {
+        Table::open(TableOptions {
+            paths: vec![format!("{}/{pattern}", folder.path().display())],
+            ..TableOptions::default()
+        })
+    };
+    let error = folder.strip(&open("a*.csv").unwrap_err());
+    assert!(error.contains("expected a name in UTF-8"), "{error}");
+    assert!(open("a1*.csv").is_ok());
 }
 
 #[test]
@@ -203,7 +227,10 @@ fn a_line_that_never_ends_is_no_open_quote() {
 fn names_may_have_spaces_around_them_and_begin_like_a_packed_file() {
     let folder = Folder::new();
     let table = Table::open(TableOptions {
-        paths: vec![folder.write("t.csv", "x^2, time, series ,\"value \"\n7, 0, a, 1\n7,5,\"a\",2\n7, 10, \"a\" ,3\n")],
+        paths: vec![folder.write(
+            "t.csv",
+            "x^2, time, series ,\"value \"\n7, 0, a, 1\n7,5,\"a\",2\n7, 10, \"a\" ,3\n",
+        )],
         ..TableOptions::default()
     });
     let found = inspect_trace(&table.unwrap(), Normalisation::None, OutOfRange::Error).unwrap();

@@ -148,9 +148,7 @@ fn what_one_series_raised_says_nothing_of_another() {
         ("small", [1.0, 10.0, 4.0, 5.0, 0.2, 3.0, 4.0, 5.0]),
         (
             "large",
-            [
-                1900.0, 2000.0, 1950.0, 1960.0, 1950.0, 1960.0, 1950.0, 1960.0,
-            ],
+            [1900.0, 2000.0, 1950.0, 1960.0, 1950.0, 1960.0, 1950.0, 1960.0],
         ),
     ];
     let sets = halves(&series, Normalisation::MinMax, Construction::Consecutive);

@@ -82,7 +82,10 @@ fn stamps_with_and_without_a_zone_are_refused_beside_each_other() {
 fn files_with_numbers_of_two_units_are_refused() {
     let folder = Folder::new();
     let seconds = folder.write("1.csv", "series,time,value\na,1700000000,1\na,1700000300,2\n");
-    let thousandths = folder.write("2.csv", "series,time,value\nb,1700000000000,1\nb,1700000300000,2\n");
+    let thousandths = folder.write(
+        "2.csv",
+        "series,time,value\nb,1700000000000,1\nb,1700000300000,2\n",
+    );
     assert_eq!(
         folder.strip(&open(vec![seconds, thousandths]).unwrap_err()),
         "2.csv, row 2, column `time`: expected times since 1970 in one unit, found seconds in 1.csv and milliseconds: \

@@ -1,6 +1,8 @@
 use std::fmt::Display;
 use std::io::Write;
 
+use super::observer::EPOCHS;
+
 /// Writes a CSV row per epoch of [offline](crate::TrainObserver), or per round of [online](crate::OnlineObserver) training,
 /// and flushes it, so that an interrupted run keeps its log.
 ///
@@ -28,6 +30,13 @@ impl<W: Write> CsvLog<W> {
         self.error.as_ref()
     }
 
+    /// Writes the header of a training, unless there are rows: the log of a run that ended before its first epoch has none.
+    pub fn begin(&mut self) {
+        if self.error.is_none() {
+            self.error = self.try_begin(EPOCHS).and_then(|()| self.out.flush()).err();
+        }
+    }
+
     /// One row, under the header if it is the first.
     pub(super) fn row(&mut self, header: &str, row: impl Display) {
         if self.error.is_none()
@@ -38,11 +47,15 @@ impl<W: Write> CsvLog<W> {
     }
 
     fn try_row(&mut self, header: &str, row: impl Display) -> std::io::Result<()> {
-        if !self.begun {
-            self.begun = true;
-            writeln!(self.out, "{header}")?;
-        }
+        self.try_begin(header)?;
         writeln!(self.out, "{row}")?;
         self.out.flush()
+    }
+
+    fn try_begin(&mut self, header: &str) -> std::io::Result<()> {
+        if std::mem::replace(&mut self.begun, true) {
+            return Ok(());
+        }
+        writeln!(self.out, "{header}")
     }
 }

@@ -140,13 +140,17 @@ impl<W: Write> TrainObserver for CsvLog<W> {
     }
 }
 
+/// The header of a training's log.
+pub(super) const EPOCHS: &str =
+    "epoch,learning_rate,loss,validation_utility,exact_gradients,approximate_gradients,seconds";
+
 fn log<W: Write>(log: &mut CsvLog<W>, record: &EpochRecord, elapsed: Option<Duration>) {
     let utility = record
         .validation_utility
         .map_or(String::new(), |utility| utility.to_string());
     let seconds = elapsed.map_or(String::new(), |elapsed| format!("{:.3}", elapsed.as_secs_f64()));
     log.row(
-        "epoch,learning_rate,loss,validation_utility,exact_gradients,approximate_gradients,seconds",
+        EPOCHS,
         format_args!(
             "{},{},{},{utility},{},{},{seconds}",
             record.epoch + 1,

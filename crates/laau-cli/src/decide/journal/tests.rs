@@ -1,5 +1,9 @@
 //! Tests of the journal.
 
+use std::collections::BTreeMap;
+
+use laau::registry::ProblemSpec;
+
 use super::*;
 
 fn header() -> Header {
@@ -9,7 +13,7 @@ fn header() -> Header {
         parameters: BTreeMap::new(),
         guard: None,
     };
-    Header::new(ProblemSpec::default(), 3, vec![0.3], identity)
+    Header::new(ProblemSpec::default(), 3, vec![0.3], identity, false)
 }
 
 fn decision(step: usize) -> Decision<'static> {
@@ -56,7 +60,7 @@ fn a_journal_that_is_cut_anywhere_goes_on_after_its_last_whole_line() {
                 0 => ends.iter().filter(|end| **end <= cut).count(),
                 _ => ends.iter().filter(|end| **end < cut).count(),
             };
-            let (mut journal, records, _) = Journal::resume(&path, &header()).unwrap();
+            let (mut journal, records, _) = Journal::resume(&path, &header(), 8).unwrap();
             assert_eq!(
                 records.len(),
                 whole.saturating_sub(1),
@@ -93,7 +97,10 @@ fn a_flipped_bit_anywhere_is_refused() {
             let mut changed = bytes.clone();
             changed[at] ^= 1 << bit;
             std::fs::write(&path, &changed).unwrap();
-            assert!(Journal::resume(&path, &header()).is_err(), "byte {at}, bit {bit}");
+            assert!(
+                Journal::resume(&path, &header(), 8).is_err(),
+                "byte {at}, bit {bit}"
+            );
             assert_eq!(std::fs::read(&path).unwrap(), changed, "byte {at}, bit {bit}");
         }
     }
@@ -118,7 +125,7 @@ fn blocks_of_zeros_are_taken_back_in_the_last_batch_alone() {
             torn[start..end].fill(0);
             std::fs::write(&path, &torn).unwrap();
             let whole = ends.iter().filter(|end| **end < start).count() - 1;
-            let resumed = Journal::resume(&path, &header());
+            let resumed = Journal::resume(&path, &header(), 8);
             if whole == 0 && end <= ends[4] {
                 // The first decision was synced before the second was written.
                 assert!(resumed.is_err(), "{length} zeros at {start}");
