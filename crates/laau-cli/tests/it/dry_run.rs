@@ -30,7 +30,7 @@ files            1
 columns          when, host, load
 separator        semicolon
 series column    `host`
-time column      `when`, stamps, as seconds since 1970
+time column      `when`, stamps with a zone, as seconds since 1970
 value columns    `load`
 times            2024-03-01T06:00:00Z to 2024-03-01T06:59:00Z
 step             60 seconds
