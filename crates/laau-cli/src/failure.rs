@@ -241,19 +241,41 @@ impl From<laau::data::Error> for Failure {
             Error::Empty { .. } | Error::Unreadable { .. } => "the file may be truncated: fetch it again",
             Error::DuplicateColumn { .. } => "give each column a name of its own",
             Error::UnsortedTime { .. } => {
-                "with --sort true a table is sorted in memory; files of other traces must be in the order of their times"
+                "--sort true sorts a table in memory; rows of several hosts, users or shops need --series NAME; files of other traces must be in the order of their times"
+            }
+            Error::DuplicateTime { .. } => {
+                "keep one row per time; rows of several hosts, users or shops need --series NAME"
+            }
+            Error::OutOfRange { value, .. } if value < 0.0 => {
+                "negative readings want --normalisation min-max or none; --out-of-range clamp is for a few that stray"
             }
             Error::OutOfRange { .. } => {
                 "readings that are not percentages want --normalisation series-max, min-max or none; --out-of-range clamp is for a few that stray"
             }
+            Error::MixedSteps {
+                step,
+                distance,
+                is_inferred: true,
+                ..
+            } if step % distance == 0 => {
+                let hint =
+                    format!("if a row is missing after the first one, give the step: --step {distance}");
+                return Self::new(error, hint);
+            }
             Error::MixedSteps { .. } => {
                 "of a table, --step N with --irregular-times gap makes it a gap; of azure-vm, --irregular gap does"
+            }
+            Error::TooFewColumns { .. } => {
+                "write every cell, empty ones too; if it is the last row, the file may be truncated: fetch it again"
+            }
+            Error::TooManyColumns { .. } => {
+                "export numbers with a decimal point, quote texts with separators in them, and end all rows alike"
             }
             Error::MissingColumn { ref column, .. } if column == "series" => {
                 "name the column of the series with --series NAME, or --series '' if all rows are one series"
             }
             Error::MissingColumn { .. } => {
-                "name the columns with the flags of `laau import table --help`; separators are commas, semicolons or tabs"
+                "name the columns with --time, --series and --values (by number, from 1, with --header false); separators are commas, semicolons or tabs"
             }
             Error::Cell {
                 expected, ref found, ..
@@ -268,13 +290,20 @@ impl From<laau::data::Error> for Failure {
             }
             Error::Cell {
                 expected, ref found, ..
-            } if expected.ends_with("number") && (found == "`NaN`" || found.starts_with("nothing")) => {
+            } if expected.ends_with("number") && is_missing(found) => {
                 "fill the cell in, or leave the row out: no episode spans a row that is missing"
             }
             _ => "correct the file, or choose another format; see `laau import --help`",
         };
         Self::new(error, hint)
     }
+}
+
+/// Whether a cell, as a message shows it, holds what programs write where there is no number.
+fn is_missing(found: &str) -> bool {
+    const WORDS: [&str; 8] = ["nan", "na", "n/a", "null", "none", "nil", "-", "?"];
+    let word = found.trim_matches('`').to_ascii_lowercase();
+    found.starts_with("nothing") || WORDS.contains(&word.as_str())
 }
 
 impl fmt::Display for Failure {

@@ -108,6 +108,18 @@ pub enum Error {
         /// The name.
         column: String,
     },
+    /// A row with fewer columns than its layout.
+    #[error("{}, row {row}: expected {expected} columns, found {found}", file.display())]
+    TooFewColumns {
+        /// The file.
+        file: PathBuf,
+        /// The row, from 1, a header counted.
+        row: u64,
+        /// The number of columns that were expected.
+        expected: usize,
+        /// The number of columns that were found.
+        found: usize,
+    },
     /// A row with more columns than its layout.
     #[error(
         "{}, row {row}: expected {expected} columns, found more, the next is {}{}",
@@ -160,8 +172,8 @@ pub enum Error {
         cell: Cell,
         /// The series.
         series: String,
-        /// The time.
-        time: i64,
+        /// The time, as a user writes it.
+        time: String,
     },
     /// A reading that is older than the one before it.
     #[error(
@@ -173,14 +185,15 @@ pub enum Error {
         cell: Cell,
         /// The series.
         series: String,
-        /// The time.
-        time: i64,
+        /// The time, as a user writes it.
+        time: String,
         /// The time before it.
-        previous: i64,
+        previous: String,
     },
     /// A distance in time that is no multiple of the step.
     #[error(
-        "{cell}: expected times in steps of {step}, found {distance} after the last reading of series `{}`",
+        "{cell}: expected times in steps of {step}{}, found {distance} after the last reading of series `{}`",
+        if *is_inferred { ", the first distance" } else { "" },
         printable(series)
     )]
     MixedSteps {
@@ -190,6 +203,8 @@ pub enum Error {
         series: String,
         /// The step of the trace.
         step: i64,
+        /// Whether the step is the first distance in the trace.
+        is_inferred: bool,
         /// The distance to the reading before.
         distance: i64,
     },

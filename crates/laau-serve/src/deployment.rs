@@ -67,6 +67,7 @@ impl Deployment {
                         let problem: Option<&ProblemSpec> = spec.problem.as_ref();
                         let deployed = deployed_from_bytes(bytes(files, file)?, problem)?;
                         check_horizon(file, deployed.horizons.as_ref(), horizon)?;
+                        check_scaling(trained_on.as_ref(), deployed.trained_on.as_ref())?;
                         Source::Ready {
                             pursues: pursues(deployed.document.kind, &deployed.document.bytes),
                             policy: deployed.policy,
@@ -169,6 +170,20 @@ fn bytes<'a>(files: &'a Files, name: &str) -> Result<&'a [u8], Error> {
 fn unknown_file(name: &str) -> Error {
     Error::Invalid {
         reason: format!("no policy file `{name}`"),
+    }
+}
+
+/// Refuses an incumbent whose contexts were made of readings in another way, where both are known to be made of readings.
+fn check_scaling(advice: Option<&TrainedOn>, incumbent: Option<&TrainedOn>) -> Result<(), Error> {
+    let advice = advice.and_then(|known| known.scaling.as_ref());
+    let incumbent = incumbent.and_then(|known| known.scaling.as_ref());
+    match advice.zip(incumbent).and_then(|(a, b)| a.difference(b)) {
+        None => Ok(()),
+        Some(difference) => Err(Error::Invalid {
+            reason: format!(
+                "expected a policy and a guard whose contexts were made of readings in one way, found {difference}"
+            ),
+        }),
     }
 }
 

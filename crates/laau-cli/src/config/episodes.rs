@@ -21,7 +21,7 @@ pub(crate) struct EpisodesSection {
     /// readings from one window's start to the next; the horizon if not given
     #[arg(long, value_name = "N")]
     stride: Option<usize>,
-    /// consecutive: readings of one series; interleaved: each step another series
+    /// consecutive: readings of one series; interleaved: each step another series, if there is one
     #[arg(long, value_name = "NAME", value_parser = word::<Construction>)]
     construction: Option<Construction>,
     /// how readings become contexts: percent, series-max, min-max or none

@@ -20,7 +20,7 @@ pub(crate) struct WorkloadSection {
     horizon: Option<usize>,
     /// number of episodes
     #[arg(long, value_name = "N")]
-    episodes: Option<usize>,
+    pub(crate) episodes: Option<usize>,
     /// episodes for training, validation and test instead; the output is then a folder
     #[arg(long, value_name = "N,N,N", value_parser = rows::<Sizes>, conflicts_with_all = ["episodes", "part"])]
     pub(crate) split: Option<Sizes>,
@@ -35,7 +35,7 @@ pub(crate) struct WorkloadSection {
     construction: Option<Construction>,
     /// train, validation or test: parts share no machine
     #[arg(long, value_name = "NAME", value_parser = word::<Part>)]
-    part: Option<Part>,
+    pub(crate) part: Option<Part>,
     /// episodes' worth of steps from each machine, user, market or site
     #[arg(long, value_name = "N")]
     episodes_per_vm: Option<usize>,

@@ -33,7 +33,12 @@ pub(crate) struct GenerateArgs {
 /// Writes episodes: one set, or three that share no machine.
 pub(crate) fn run(arguments: &GenerateArgs) -> Result<(), Failure> {
     let config = arguments.config.read()?;
-    let section = config.section(&arguments.workload)?;
+    let mut section = config.section(&arguments.workload)?;
+    let typed = &arguments.workload.0;
+    if typed.episodes.is_some() || typed.part.is_some() {
+        // These flags ask for one set, whatever the file says.
+        section.split = None;
+    }
     let problem = config.problem(&arguments.problem)?;
     let workload = section.workload(&problem)?;
     let options = section.options();

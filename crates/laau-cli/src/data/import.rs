@@ -143,9 +143,20 @@ pub(super) fn failure(error: Error, options: &EpisodeOptions) -> Failure {
     }
 }
 
-/// Tells of negative contexts, which nobody asked to raise; those of `min-max` are what comes after the training and is below its
-/// least reading.
+/// Tells of what nobody asked to leave out or to change.
 pub(super) fn warn(report: &ImportReport, options: &EpisodeOptions) {
+    let (unused, all) = (report.unused_series, report.trace.series);
+    if unused > 0 {
+        output::talk(format_args!(
+            "note: {unused} of {all} series are in no episode: they are shorter than the horizon, have a coarser step, or come \
+             after the training, which their constants would be taken from"
+        ));
+    }
+    warn_of_negative(report, options);
+}
+
+/// Tells of negative contexts; those of `min-max` are what comes after the training and is below its least reading.
+fn warn_of_negative(report: &ImportReport, options: &EpisodeOptions) {
     if report.floored == 0 || options.floor != 0.0 {
         return;
     }

@@ -58,6 +58,10 @@ pub(super) fn print(trace: &dyn Trace, options: &EpisodeOptions) -> Result<(), F
         rows.push(("gap", gap));
     }
     rows.push(("episodes in all", report.available.to_string()));
+    rows.push(("in none of them", {
+        let (readings, series) = (report.unused, report.unused_series);
+        format!("{readings} readings; {series} series have none in any")
+    }));
     let sets = [&sets.train, &sets.validation, &sets.test];
     for (number, set) in sets.iter().enumerate() {
         let period = report.periods.map_or(String::new(), |periods| {
@@ -65,7 +69,7 @@ pub(super) fn print(trace: &dyn Trace, options: &EpisodeOptions) -> Result<(), F
             format!(", from {} to before {}", time(from), time(until))
         });
         let words = format!(
-            "{} episodes of {} series{period}",
+            "{} episodes, drawn from {} series{period}",
             set.len(),
             report.series[number]
         );

@@ -155,7 +155,8 @@ pub(crate) fn run(arguments: &DecideArgs) -> Result<(), Failure> {
     }
     let mut input = BufReader::with_capacity(INPUT_BUFFER, std::io::stdin().lock());
     let served = service.serve(&mut session, &mut input);
-    if let Some(certificate) = session.certificate().filter(|_| session.step() > 0) {
+    let has_reader = !matches!(served, Err(Failure::ClosedPipe));
+    if let Some(certificate) = session.certificate().filter(|_| has_reader && session.step() > 0) {
         output::talk(guard::words(&certificate, session.step()));
     }
     served

@@ -72,7 +72,7 @@ pub(crate) struct EvaluateArgs {
 pub(crate) fn run(arguments: &EvaluateArgs) -> Result<(), Failure> {
     let saved = arguments.saved()?;
     if saved.is_empty() && arguments.external.is_empty() {
-        return Err(Failure::new(
+        return Err(Failure::usage(
             "there is no policy to evaluate",
             "name one with --model, --policy-file or --external",
         ));

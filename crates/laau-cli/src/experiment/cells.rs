@@ -20,6 +20,9 @@ pub(super) struct Cells<'a> {
     asked: &'a AtomicBool,
 }
 
+/// The first line of what says which run the cells are of: a folder without it is somebody else's.
+const MARK: &str = "cells of `laau experiment`";
+
 /// Passes Ctrl-C on to the fits of a comparison.
 pub(super) struct Stop<'a>(pub(super) &'a AtomicBool);
 
@@ -34,7 +37,7 @@ impl<'a> Cells<'a> {
     pub(super) fn open(output: &'a Path, settings: &str, asked: &'a AtomicBool) -> Result<Self, Failure> {
         let folder = output.join("cells");
         let key = folder.join("run.txt");
-        let mut wanted = settings.to_owned();
+        let mut wanted = format!("{MARK}\n{settings}");
         // Another binary may give other numbers.
         if let Some(binary) = std::env::current_exe().ok().and_then(|path| path.metadata().ok()) {
             let built = binary
@@ -56,7 +59,7 @@ impl<'a> Cells<'a> {
                 asked,
             });
         }
-        let is_ours = key.is_file();
+        let is_ours = std::fs::read_to_string(&key).is_ok_and(|found| found.lines().next() == Some(MARK));
         let is_empty = || std::fs::read_dir(&folder).is_ok_and(|mut found| found.next().is_none());
         if folder.exists() && !is_ours && !is_empty() {
             return Err(Failure::new(
@@ -123,6 +126,10 @@ impl<'a> Cells<'a> {
             .filter_map(|cell| tables::read_sealed(&place(cell)))
             .collect();
         let count = done.len();
+        if count == 0 {
+            // There is nothing to go on from.
+            let _ = std::fs::remove_dir_all(&self.folder);
+        }
         tables::save(self.output, &tables::join(done))?;
         if let Some(failure) = failures.into_iter().next() {
             return Err(failure);

@@ -43,6 +43,13 @@ impl Files {
         let path = &self.checkpoint;
         match (resume, path.exists()) {
             (false, false) => Ok(None),
+            (false, true) if Checkpoint::load(path).is_err() => Err(Failure::new(
+                format_args!(
+                    "{}: here is a file that is no checkpoint, or a damaged one",
+                    path.display()
+                ),
+                "name another file with --checkpoint",
+            )),
             (false, true) => Err(Failure::new(
                 format_args!(
                     "{}: here is the checkpoint of a run that was interrupted",
@@ -110,7 +117,7 @@ impl Files {
         output::probe(&self.output)?;
         output::probe(&self.checkpoint)?;
         let log: Box<dyn Write> = match &self.log {
-            Some(path) => Box::new(Fresh::open(path).map_err(|error| output::cannot_write(path, &error))?),
+            Some(path) => Box::new(Fresh::open(path)?),
             None => Box::new(std::io::sink()),
         };
         Ok(CsvLog::new(log))
@@ -142,20 +149,22 @@ struct Fresh {
 }
 
 impl Fresh {
-    /// Makes sure that the file can be written.
-    fn open(path: &Path) -> std::io::Result<Self> {
-        let is_new = !path.exists();
-        let file = File::options()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)?;
-        if is_new {
-            fs::remove_file(path)?;
+    /// Makes sure that the file can be written. A link is followed to where the file is, or will be.
+    fn open(path: &Path) -> Result<Self, Failure> {
+        let path = if path.is_symlink() {
+            output::resolve(path)
+        } else {
+            path.to_owned()
+        };
+        if !path.exists() {
+            output::probe(&path)?;
+            return Ok(Self { path, file: None });
         }
-        let is_regular = file.metadata()?.is_file();
+        let opened = File::options().write(true).open(&path);
+        let file = opened.map_err(|error| output::cannot_write(&path, &error))?;
+        let is_regular = file.metadata().is_ok_and(|found| found.is_file());
         Ok(Self {
-            path: path.to_owned(),
+            path,
             file: (!is_regular).then_some(file),
         })
     }

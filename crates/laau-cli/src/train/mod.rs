@@ -103,7 +103,7 @@ pub(crate) fn run(arguments: &TrainArgs) -> Result<(), Failure> {
     let (train, validation) = (&train.episodes, &validation.episodes);
     let spec = laau.spec(&*task.problem, train.horizon());
     spec.validate()?;
-    check_memory(&spec, settings.batch)?;
+    check_memory(&spec, settings.batch.min(train.len()))?;
     if let Some(checkpoint) = &checkpoint {
         files.check_spec(checkpoint, &spec)?;
     }
@@ -132,10 +132,6 @@ pub(crate) fn run(arguments: &TrainArgs) -> Result<(), Failure> {
             }),
     };
     watch.finish();
-    // A run that was not refused has a log of its own, whether or not an epoch was finished.
-    if matches!(result, Ok(_) | Err(Error::Diverged { .. })) {
-        log.begin();
-    }
     if let Some(error) = log.error() {
         output::talk(format_args!("warning: the log is incomplete: {error}"));
     }

@@ -197,7 +197,8 @@ fn bad_input_is_told_with_a_hint() {
     check(
         "import table load.csv --series machine --time minute --values cpu -o out",
         "error: load.csv: expected a column `machine`, found host, minute, cpu\n\
-         hint: name the columns with the flags of `laau import table --help`; separators are commas, semicolons or tabs\n",
+         hint: name the columns with --time, --series and --values (by number, from 1, with --header false); separators are commas, \
+         semicolons or tabs\n",
     );
     check(
         "import table load.csv --series host --time minute --values cpu --horizon 10 --split 400,2,2 -o out",

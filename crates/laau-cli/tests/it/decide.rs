@@ -160,23 +160,25 @@ fn malformed_lines_are_answered_and_spend_nothing() {
 #[test]
 fn a_closed_output_ends_the_stream_silently_as_in_every_command() {
     let bench = Bench::new();
-    let (reader, writer) = std::io::pipe().unwrap();
-    drop(reader);
-    let mut child = command(bench.path(), &EQUAL.split(' ').collect::<Vec<_>>())
-        .stdin(Stdio::piped())
-        .stdout(writer)
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(contexts(&[0.5]).as_bytes())
-        .unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
-    assert_eq!(output.status.code(), Some(141));
+    for line in [EQUAL.to_owned(), format!("{EQUAL} --guard mw")] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut child = command(bench.path(), &line.split(' ').collect::<Vec<_>>())
+            .stdin(Stdio::piped())
+            .stdout(writer)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(contexts(&[0.5]).as_bytes())
+            .unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(String::from_utf8(output.stderr).unwrap(), "", "laau {line}");
+        assert_eq!(output.status.code(), Some(141), "laau {line}");
+    }
 }
 
 #[test]

@@ -44,8 +44,12 @@ gap              120 seconds
     assert!(told.starts_with(expected), "{told}");
     assert!(
         told.contains(
-            "train            10 episodes of 2 series, from 2024-03-01T06:00:00Z to before 2024-03-01T06:32:00Z\n"
+            "train            10 episodes, drawn from 2 series, from 2024-03-01T06:00:00Z to before 2024-03-01T06:32:00Z\n"
         ),
+        "{told}"
+    );
+    assert!(
+        told.contains("\nin none of them  22 readings; 0 series have none in any\n"),
         "{told}"
     );
     assert_eq!(told.matches("\nfirst of ").count(), 3, "{told}");
@@ -183,7 +187,8 @@ fn hints_fit_what_is_wrong_and_do_what_they_say() {
         (
             "a,5,2\na,0,1\nb,0,3\nb,5,4\n",
             "t.csv, row 3, column `time`: expected ascending times, found 0 after 5 in series `a`",
-            "with --sort true a table is sorted in memory; files of other traces must be in the order of their times",
+            "--sort true sorts a table in memory; rows of several hosts, users or shops need --series NAME; files of other traces must \
+             be in the order of their times",
             "--sort true",
         ),
         (
@@ -195,14 +200,56 @@ fn hints_fit_what_is_wrong_and_do_what_they_say() {
         ),
         (
             "a,0,1\na,5,2\na,7,2\na,12,2\nb,0,3\nb,5,4\n",
-            "t.csv, row 4, column `time`: expected times in steps of 5, found 2 after the last reading of series `a`",
+            "t.csv, row 4, column `time`: expected times in steps of 5, the first distance, found 2 after the last reading of series `a`",
             "of a table, --step N with --irregular-times gap makes it a gap; of azure-vm, --irregular gap does",
             "--step 5 --irregular-times gap",
+        ),
+        (
+            "a,0,1\na,10,2\na,15,2\na,20,2\nb,0,3\nb,5,4\n",
+            "t.csv, row 4, column `time`: expected times in steps of 10, the first distance, found 5 after the last reading of series `a`",
+            "if a row is missing after the first one, give the step: --step 5",
+            "--step 5",
+        ),
+        (
+            "a,0,1\na,5,-2\nb,0,3\nb,5,4\n",
+            "t.csv, row 3, column `value`: expected a value in [0, 100], found -2",
+            "negative readings want --normalisation min-max or none; --out-of-range clamp is for a few that stray",
+            "--normalisation min-max",
         ),
     ] {
         bench.write("t.csv", format!("series,time,value\n{rows}"));
         bench.check_failure(import, "", &format!("error: {sentence}\nhint: {hint}\n"));
         bench.stdout(&format!("{import} {remedy}"), "");
+    }
+}
+
+#[test]
+fn rows_of_several_series_without_their_column_are_told() {
+    let bench = Bench::new();
+    bench.write("t.csv", "host,time,value\na,0,1\nb,0,3\na,5,2\nb,5,4\n");
+    let import = "import table t.csv --horizon 2 --split 2,0,0 -o sets";
+    bench.check_failure(
+        &format!("{import} --series="),
+        "",
+        "error: t.csv, row 3, column `time`: series `all` has a second reading at time 0\n\
+         hint: keep one row per time; rows of several hosts, users or shops need --series NAME\n",
+    );
+    bench.stdout(&format!("{import} --series host"), "");
+}
+
+#[test]
+fn series_without_an_episode_are_told() {
+    let bench = Bench::new();
+    bench.write("t.csv", "series,time,value\na,0,1\na,5,2\nb,0,3\n");
+    let import = "import table t.csv --horizon 2 --split 1,0,0";
+    for output in ["--dry-run", "-o sets"] {
+        let run = bench.run(&format!("{import} {output}"), "");
+        assert_eq!(run.status, Some(0), "{}", run.stderr);
+        assert!(
+            run.stderr.starts_with("note: 1 of 2 series are in no episode: "),
+            "{}",
+            run.stderr
+        );
     }
 }
 
@@ -223,7 +270,16 @@ fn cells_that_are_no_times_or_numbers_are_refused_with_the_form_that_is_read() {
         ),
         ("a,0,", missing),
         ("a,0,NaN", missing),
+        ("a,0,n/a", missing),
+        ("a,0,null", missing),
         ("a,0,\"1,000\"", decimals),
+        ("a,0,\"1,110.5\"", decimals),
+        ("a,0,\"-1.110,5\"", decimals),
+        ("a,0,1 110", decimals),
+        (
+            "a,0",
+            "write every cell, empty ones too; if it is the last row, the file may be truncated: fetch it again",
+        ),
     ] {
         bench.write("t.csv", format!("series,time,value\n{row}\n"));
         let run = bench.run(import, "");

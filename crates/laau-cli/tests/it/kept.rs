@@ -46,6 +46,25 @@ fn a_resume_that_is_refused_leaves_the_log() {
 
 #[cfg(unix)]
 #[test]
+fn a_log_is_written_where_its_link_leads() {
+    let bench = bench();
+    std::fs::create_dir(bench.path().join("logs")).unwrap();
+    let link = bench.path().join("log.csv");
+    std::os::unix::fs::symlink("logs/run.csv", &link).unwrap();
+    let run = format!("{TRAIN} --phases 2:0.005 --log log.csv -o n");
+    // Refused before anything is written.
+    assert_eq!(bench.run(&run.replace("-o n", "-o none/n"), "").status, Some(1));
+    assert!(link.is_symlink() && !link.exists());
+    bench.stdout(&run, "");
+    assert!(link.is_symlink());
+    let rows = |bytes: Vec<u8>| bytes.iter().filter(|byte| **byte == b'\n').count();
+    assert_eq!(rows(bench.read("logs/run.csv")), 3);
+    // A device is written to as it is.
+    bench.stdout(&run.replace("log.csv", "/dev/null"), "");
+}
+
+#[cfg(unix)]
+#[test]
 fn an_output_is_not_the_file_of_a_stream() {
     use std::process::Stdio;
 
@@ -81,10 +100,21 @@ fn an_experiment_leaves_what_is_not_its_own() {
         "error: mine/cells: here is something that no experiment left\n\
          hint: name another folder with -o, or move this one away\n",
     );
+    bench.write("mine/cells/run.txt", "notes of a run");
+    assert_eq!(bench.run("experiment e.toml --quick -o mine", "").status, Some(1));
     assert_eq!(bench.read("mine/cells/thesis.txt"), b"years of work");
     let missing = bench.run("experiment e.toml --quick --trace nothing.csv -o new", "");
     assert_eq!(missing.status, Some(1), "{}", missing.stderr);
     assert!(!bench.path().join("new").exists());
+    // Nothing is done, so that there is nothing to go on from.
+    bench.write(
+        "policies.toml",
+        include_str!("../../../../experiments/policies.toml"),
+    );
+    bench.write("no-trace.csv", "no,trace\n1,2\n");
+    let refused = bench.run("experiment policies.toml --quick --trace no-trace.csv -o new", "");
+    assert_eq!(refused.status, Some(1), "{}", refused.stderr);
+    assert!(!bench.path().join("new/cells").exists());
 }
 
 #[test]

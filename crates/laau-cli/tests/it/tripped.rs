@@ -484,26 +484,55 @@ fn the_default_configuration_goes_with_any_network() {
 #[test]
 fn flags_that_contradict_each_other_are_refused() {
     let bench = bench();
-    for (command, told) in [
-        ("generate --episodes 5 --split 3,2,1 -o x", "cannot be used with"),
-        ("generate --part test --split 3,2,1 -o x", "cannot be used with"),
+    for (status, command, told) in [
         (
+            2,
+            "generate --episodes 5 --split 3,2,1 -o x",
+            "cannot be used with",
+        ),
+        (
+            2,
+            "generate --part test --split 3,2,1 -o x",
+            "cannot be used with",
+        ),
+        (
+            1,
             "train --train sets/train.parquet --validation sets/validation.parquet -o n --network linear --hidden 3",
             "`hidden` in [model] is a key of network = \"mlp\"",
         ),
         (
+            1,
             "decide --policy dgd --budget 80 --horizon 8 --range-factor 3",
             "--range-factor needs the range of the training contexts",
         ),
         (
+            2,
             "decide --policy dgd --budget 80",
             "nothing says how many steps the episode has",
         ),
+        (
+            2,
+            "evaluate --test sets/test.parquet",
+            "there is no policy to evaluate",
+        ),
     ] {
         let run = bench.run(command, "");
-        assert_ne!(run.status, Some(0), "laau {command}");
+        assert_eq!(run.status, Some(status), "laau {command}");
         assert!(run.stderr.contains(told), "laau {command}: {}", run.stderr);
     }
+}
+
+#[test]
+fn a_flag_for_one_set_wins_over_a_split_in_a_file() {
+    let bench = Bench::new();
+    bench.write("w.toml", "[workload]\nsplit = [3, 2, 1]\nhorizon = 4\n");
+    for (flags, episodes) in [("--episodes 5", 5), ("--part test --episodes 4", 4)] {
+        bench.stdout(&format!("generate --config w.toml {flags} -o one.parquet"), "");
+        let told = bench.stdout("inspect one.parquet --format json", "");
+        assert_eq!(parsed(&told)["statistics"]["episodes"], episodes, "{flags}");
+    }
+    bench.stdout("generate --config w.toml -o three", "");
+    assert!(bench.path().join("three/validation.parquet").is_file());
 }
 
 #[test]

@@ -241,6 +241,16 @@ fn names_of_text(file: &Path, csv: Csv, is_separated: bool) -> Result<(Csv, Vec<
 /// What is expected where a time lies between two whole ones.
 pub(crate) const WHOLE_SECONDS: &str = "a time in whole seconds (round the times first)";
 
+/// Whether a text is a number with a decimal comma, or with separators of thousands.
+fn is_written_otherwise(text: &str) -> bool {
+    let text = text.trim().trim_start_matches(['-', '+']);
+    let is_number = text.starts_with(|c: char| c.is_ascii_digit() || c == ',');
+    is_number && text.contains(|c: char| c.is_ascii_digit()) && {
+        let mut letters = text.chars();
+        letters.all(|c| c.is_ascii_digit() || ".,' \u{a0}\u{202f}".contains(c))
+    }
+}
+
 /// The error of a malformed cell of text.
 pub(crate) fn malformed(layout: &Layout, kind: Kind, cell: Cell, text: &str) -> Error {
     let csv = match layout.format {
@@ -248,11 +258,8 @@ pub(crate) fn malformed(layout: &Layout, kind: Kind, cell: Cell, text: &str) -> 
         Format::Parquet => None,
     };
     if text.is_empty() {
-        if csv.is_none() {
-            return cell.refuse(kind.expected(), "``");
-        }
-        let columns = layout.names.len();
-        return cell.refuse(kind.expected(), format!("nothing (a row has {columns} columns)"));
+        let found = if csv.is_none() { "``" } else { "nothing" };
+        return cell.refuse(kind.expected(), found);
     }
     // Text in the first row of a layout without header is most likely a header.
     let is_first = csv.is_some_and(|csv| !csv.header) && cell.row == 1;
@@ -265,8 +272,9 @@ pub(crate) fn malformed(layout: &Layout, kind: Kind, cell: Cell, text: &str) -> 
         };
     }
     let expected = match kind {
-        Kind::Number if text.contains(',') && text.replace(',', ".").parse::<f64>().is_ok() => {
-            "a finite number with a decimal point"
+        Kind::Number if is_written_otherwise(text) => "a finite number with a decimal point",
+        Kind::Time(Times::Numbers) if Times::Numbers.is_between(text) => {
+            "a whole number (round the times first)"
         }
         Kind::Time(times) if times.is_between(text) => WHOLE_SECONDS,
         _ => kind.expected(),

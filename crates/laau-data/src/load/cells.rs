@@ -144,7 +144,8 @@ impl Cells {
     }
 }
 
-/// The separator of a text, as its first row says: a semicolon or a tab, if more of them than commas are outside quotes.
+/// The separator of a text, as its first row says: a semicolon or a tab, if no fewer of them than commas are outside quotes. A name
+/// has a comma in it more often than a semicolon.
 pub(crate) fn find_separator(text: &str) -> u8 {
     const SEPARATORS: [u8; 3] = *b",;\t";
     let bytes = text.as_bytes();
@@ -161,7 +162,7 @@ pub(crate) fn find_separator(text: &str) -> u8 {
         at += 1;
     }
     let most = if counts[1] > counts[2] { 1 } else { 2 };
-    SEPARATORS[if counts[most] > counts[0] { most } else { 0 }]
+    SEPARATORS[if counts[most] >= counts[0].max(1) { most } else { 0 }]
 }
 
 /// Whether a row has a carriage return that ends no line: files of old programs have no other line ends.
@@ -305,7 +306,8 @@ mod tests {
             ("time,series,\"va;l;u;e\"\n", b','),
             ("\"a,b\";\"c,d\";e\n", b';'),
             ("\"a,b\"\t\"c\"\"\t,,\"\n;;;", b'\t'),
-            ("a;b,c\n", b','),
+            ("a;b,c\n", b';'),
+            ("a;b,c,d\n", b','),
             ("a;b\n,,", b';'),
             ("a\n", b','),
             ("\"a;", b','),

@@ -196,15 +196,15 @@ impl<'a> CheckedTrace<'a> {
             return Err(Error::DuplicateTime {
                 cell: cell(),
                 series: series(),
-                time,
+                time: self.trace.show_time(time),
             });
         }
         if time < previous {
             return Err(Error::UnsortedTime {
                 cell: cell(),
                 series: series(),
-                time,
-                previous,
+                time: self.trace.show_time(time),
+                previous: self.trace.show_time(previous),
             });
         }
         let Some(distance) = time.checked_sub(previous) else {
@@ -226,6 +226,7 @@ impl<'a> CheckedTrace<'a> {
                 cell: cell(),
                 series: series(),
                 step,
+                is_inferred: self.is_inferred,
                 distance,
             };
             if !self.is_inferred {

@@ -103,8 +103,8 @@ enum Fault {
     Unreadable(String),
     /// It is no text.
     Foreign(&'static str),
-    /// It is text in another encoding, so many lines behind the last whole rows.
-    Encoding(u64),
+    /// It is text in another encoding.
+    Encoding,
     /// A quote is not closed, and where the search for it ended.
     Unclosed(String),
     /// A line goes on and on, or there is nothing but empty ones.
@@ -123,12 +123,11 @@ impl Fault {
                 expected: "separated text",
                 found: found.to_owned(),
             },
-            Self::Encoding(lines) => Error::OtherKind {
+            Self::Encoding => Error::OtherKind {
                 file,
                 expected: "text in UTF-8",
                 found: format!(
-                    "other bytes in row {}: if it is text in Latin-1 or the like, save it as UTF-8",
-                    row + lines
+                    "other bytes in row {row}: if it is text in Latin-1 or the like, save it as UTF-8"
                 ),
             },
             Self::Unclosed(found) => Error::UnclosedQuote { file, row, found },
@@ -213,8 +212,12 @@ fn read_text(
                     return Err(Fault::Unreadable("the file ends within a letter".to_owned()));
                 }
                 Err(error) => {
+                    // The rows before it come first, and their number says where it is.
                     let valid = str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default();
-                    return Err(Fault::Encoding(valid.matches('\n').count() as u64));
+                    return match parse(valid, false)? {
+                        (_, true) => Ok(()),
+                        (_, false) => Err(Fault::Encoding),
+                    };
                 }
             };
             let (used, is_done) = parse(text, is_last)?;
@@ -320,9 +323,11 @@ struct Parser<'a> {
     rows: u64,
     /// How many columns there are up to the last that has a name: a header may end with separators.
     width: usize,
-    /// How many empty cells a row may have behind them. Some programs end every row with a separator, and some the header too; in one
-    /// row of many it is rather a decimal comma, which moves an empty last cell behind the columns. None, once a row has none.
+    /// How many empty cells may be behind them in every row. Some programs end all rows with a separator, and some the header too; in
+    /// some rows of many it is rather a decimal comma, which moves an empty last cell behind the columns.
     trailing: usize,
+    /// Whether rows have these cells, as the first row with all columns says, which is this one.
+    ends: Option<(bool, u64)>,
     cells: Cells,
 }
 
@@ -340,6 +345,7 @@ impl<'a> Parser<'a> {
         Self {
             width,
             trailing: (slots.len() - width).max(is_never_empty.into()),
+            ends: None,
             file,
             csv,
             layout,
@@ -378,19 +384,19 @@ impl<'a> Parser<'a> {
             .iter()
             .map(|(_, kind)| Column::with_capacity(*kind, rows.len()))
             .collect();
-        // The row and column of the first error. In a row, a cell too many comes before a malformed one.
-        let (width, mut trailing) = (self.width, self.trailing);
-        let is_beyond = |row: &usize| {
+        // The row and column of the first error.
+        let (width, mut ends) = (self.width, self.ends);
+        let is_uneven = |row: &usize| {
             let count = cells.columns(*row);
-            let is_empty = |column| cells.get(self.csv, text, *row, column).is_empty();
-            if count == width + trailing && (width..count).all(is_empty) {
-                return false;
-            }
-            trailing = 0;
-            count > width
+            let contents = (0..count).map(|column| cells.get(self.csv, text, *row, column));
+            let has_end = count > width && self.has_end(contents);
+            let (expected, _) = *ends.get_or_insert((has_end, first_row + (row - rows.start) as u64));
+            has_end != expected || (count != width && !has_end)
         };
-        let mut wrong = rows.clone().find(is_beyond).map(|row| (row, width));
-        self.trailing = trailing;
+        // In a row, a cell too many or too few comes before a malformed one.
+        let uneven = rows.clone().find(is_uneven);
+        let mut wrong = uneven.map(|row| (row, width));
+        self.ends = ends;
         for (column, slot) in self.slots.iter().enumerate() {
             let Some(slot) = *slot else { continue };
             let contents = cells.column(self.csv, text, rows.clone(), column);
@@ -401,9 +407,11 @@ impl<'a> Parser<'a> {
                 wrong = Some((row, column));
             }
         }
+        // Whoever wants the first row alone may want less of it.
+        let is_whole = self.limit == u64::MAX;
         let swallowed = cells
             .broken_lines(text)
-            .find(|(row, line)| rows.contains(row) && self.is_row(line));
+            .find(|(row, line)| is_whole && rows.contains(row) && self.is_row(line));
         if let Some((row, _)) = swallowed
             && wrong.is_none_or(|(first, _)| row <= first)
         {
@@ -411,12 +419,17 @@ impl<'a> Parser<'a> {
             return Err(Fault::Unclosed("whole rows before the next quote".to_owned()));
         }
         if let Some((row, column)) = wrong {
-            if has_lone_return(&text[cells.start(row)..cells.start(row + 1).min(text.len())]) {
+            let content = cells.get(self.csv, text, row, column);
+            let is_torn = uneven == Some(row) || content.contains('\r');
+            if is_torn && has_lone_return(&text[cells.start(row)..cells.start(row + 1).min(text.len())]) {
                 return Err(Fault::Error(lone_returns(self.file)));
             }
-            let content = cells.get(self.csv, text, row, column);
-            let row = first_row + (row - rows.start) as u64;
-            return Err(Fault::Error(self.error(row, column, &content)));
+            let number = first_row + (row - rows.start) as u64;
+            return Err(Fault::Error(if uneven == Some(row) {
+                self.uneven(number, cells.columns(row), &content)
+            } else {
+                self.malformed(number, column, &content)
+            }));
         }
         let end = cells.start(rows.end).min(text.len());
         self.rows += rows.len() as u64;
@@ -431,7 +444,13 @@ impl<'a> Parser<'a> {
         Ok((end, block))
     }
 
-    /// Whether a line that is in quotes reads as a row: then a quote is open that nobody meant to open.
+    /// Whether a row of these cells ends with the empty ones that rows may have behind their columns.
+    fn has_end(&self, cells: impl ExactSizeIterator<Item = impl AsRef<str>>) -> bool {
+        let is_long = self.trailing > 0 && cells.len() == self.width + self.trailing;
+        is_long && cells.skip(self.width).all(|cell| cell.as_ref().is_empty())
+    }
+
+    /// Whether a line that is in quotes would do as a row: then a quote is open that nobody meant to open.
     fn is_row(&self, line: &str) -> bool {
         let cells: Vec<&str> = line.split(char::from(self.csv.separator)).collect();
         let reads = |(slot, cell): (&Option<usize>, &&str)| match slot.map(|slot| self.wanted[slot].1) {
@@ -441,20 +460,38 @@ impl<'a> Parser<'a> {
             Some(Kind::Text | Kind::Any) | None => None,
         };
         let mut read = self.slots.iter().zip(&cells).filter_map(reads).peekable();
-        cells.len() == self.slots.len() && read.peek().is_some() && read.all(|reads| reads)
+        (cells.len() == self.width || self.has_end(cells.iter()))
+            && read.peek().is_some()
+            && read.all(|reads| reads)
     }
 
-    /// The error of a cell: there is one too many in its row, or it is malformed.
-    fn error(&self, row: u64, column: usize, found: &str) -> Error {
-        let Some(slot) = self.slots.get(column).copied().flatten() else {
-            return Error::TooManyColumns {
-                file: self.file.to_path_buf(),
+    /// The error of a row that has too few cells or too many, of which the first is given.
+    fn uneven(&self, row: u64, count: usize, next: &str) -> Error {
+        let (file, expected) = (self.file.to_path_buf(), self.width);
+        if count < expected {
+            return Error::TooFewColumns {
+                file,
                 row,
-                expected: self.width,
-                found: shorten(found),
+                expected,
+                found: count,
             };
+        }
+        let row = match self.ends {
+            // This row is as it should be: the first one ends with a separator too many.
+            Some((true, first)) if count == expected => first,
+            _ => row,
         };
-        let (name, kind) = &self.wanted[slot];
+        Error::TooManyColumns {
+            file,
+            row,
+            expected,
+            found: shorten(next),
+        }
+    }
+
+    /// The error of a malformed cell in one of the wanted columns.
+    fn malformed(&self, row: u64, column: usize, found: &str) -> Error {
+        let (name, kind) = &self.wanted[self.slots[column].unwrap_or_default()];
         malformed(self.layout, *kind, Cell::new(self.file, row, name), found)
     }
 }

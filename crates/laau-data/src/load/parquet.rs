@@ -104,12 +104,19 @@ pub(crate) fn times_of_type(file: &Path, column: &str) -> Result<Option<Times>, 
     Ok(
         match open(file)?.find(column).and_then(|column| column.kind.as_ref()) {
             Some(found) if found.is_string() => None,
-            Some(found) if found.is_integer() => Some(Times::Numbers),
-            Some(DataType::Datetime(_, Some(_))) => Some(Times::Zoned),
-            Some(found) if is_stamp(found) => Some(Times::Stamps),
-            _ => Some(Times::Unknown),
+            found => Some(found.map_or(Times::Unknown, times_of)),
         },
     )
+}
+
+/// How times of a type that is no text are written.
+fn times_of(found: &DataType) -> Times {
+    match found {
+        found if found.is_integer() => Times::Numbers,
+        DataType::Datetime(_, Some(_)) => Times::Zoned,
+        found if is_stamp(found) => Times::Stamps,
+        _ => Times::Unknown,
+    }
 }
 
 fn is_stamp(found: &DataType) -> bool {
@@ -152,7 +159,14 @@ fn open(file: &Path) -> Result<Opened, Error> {
             // Arrow's own types of the columns, such as categories and lists of one length, are of no use here. Parquet's are
             // texts and lists.
             metadata.key_value_metadata = None;
+            let told = columns;
             columns = find_columns(&metadata)?;
+            for (column, told) in columns.iter_mut().zip(told) {
+                // Half a float is bytes to Parquet.
+                if told.kind.is_none() && column.kind == Some(DataType::Binary) {
+                    *column = told;
+                }
+            }
         }
         Ok(Opened {
             metadata,
@@ -239,7 +253,9 @@ fn check<'a>(
             Kind::Any => found.as_ref().is_some_and(|found| !is_short(found)),
             Kind::Integer => is_whole,
             Kind::Time(Times::Unknown) => is_text,
-            Kind::Time(Times::Stamps | Times::Zoned) => is_text || found.as_ref().is_some_and(is_stamp),
+            Kind::Time(times @ (Times::Stamps | Times::Zoned)) => {
+                is_text || found.as_ref().is_some_and(|found| times_of(found) == *times)
+            }
             Kind::Number => is_whole || found.as_ref().is_some_and(DataType::is_float),
         };
         if !fits {
@@ -250,6 +266,8 @@ fn check<'a>(
             let advice = match kind {
                 _ if !is_cast => "",
                 Kind::Text | Kind::Any => " (cast it to String)",
+                // The number of a category is no time.
+                Kind::Time(_) if is_category => " (cast it to String)",
                 Kind::Integer | Kind::Time(_) => " (cast it to Int64)",
                 Kind::Number => " (cast it to Float64)",
             };

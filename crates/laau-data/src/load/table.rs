@@ -117,8 +117,9 @@ impl Table {
         let times = first_times(&files[0], &wanted)?;
         wanted[0].1 = Kind::Time(times);
         let files = sort_by_first_time(files, &wanted, 0)?;
-        if times == Times::Numbers {
-            check_numbers(&files, &options)?;
+        // Whoever knows their step knows what they count.
+        if times == Times::Numbers && options.step.is_none() {
+            check_numbers(&files, &options.time)?;
         }
         Ok(Self {
             files: files.into_iter().map(|(_, file)| file).collect(),
@@ -146,15 +147,16 @@ fn first_times(file: &(PathBuf, Layout), wanted: &[Wanted]) -> Result<Times, Err
 ///
 /// # Errors
 /// A date without dashes, times since 1970 in another unit than those of the file before.
-fn check_numbers(files: &[(i64, (PathBuf, Layout))], options: &TableOptions) -> Result<(), Error> {
+fn check_numbers(files: &[(i64, (PathBuf, Layout))], time: &str) -> Result<(), Error> {
     let refuse = |(file, layout): &(PathBuf, Layout), expected, found: String| {
         let row = 1 + u64::from(matches!(layout.format, Format::Csv(csv) if csv.header));
-        Err(Cell::new(file, row, options.time.as_str()).refuse(expected, found))
+        let found = format!("{found} (if that is a count, give its step)");
+        Err(Cell::new(file, row, time).refuse(expected, found))
     };
     let mut before = None;
     for (first, file) in files {
-        if options.step.is_none() && is_date_in_digits(*first) {
-            let found = format!("`{first}` (if that is a count, give its step)");
+        if is_date_in_digits(*first) {
+            let found = format!("`{first}`");
             return refuse(file, "a date with dashes, such as 2024-01-31", found);
         }
         let Some(unit) = TimeUnit::since_1970(*first, *first) else {

@@ -185,11 +185,12 @@ fn stamp_parts(text: &str) -> Option<(Times, i64, bool)> {
     Some((times, seconds, is_whole))
 }
 
-/// Whether a whole number is a date, or a date with a time, that is written without dashes: `20240131`, `20240131063000`. Its distance to
+/// Whether a whole number is a date, or a date with a time, that is written without dashes: `20240131`, `2024013106`, `20240131063000`. Its distance to
 /// the next one is no time.
 pub(crate) fn is_date_in_digits(number: i64) -> bool {
     let (date, clock) = match number {
         19_000_000..21_010_000 => (number, 0),
+        1_900_000_000..2_101_000_000 => (number / 100, number % 100 * 10_000),
         190_000_000_000..210_100_000_000 => (number / 10_000, number % 10_000 * 100),
         19_000_000_000_000..21_010_000_000_000 => (number / 1_000_000, number % 1_000_000),
         _ => return false,
@@ -345,7 +346,13 @@ mod tests {
 
     #[test]
     fn dates_are_known_without_dashes() {
-        for date in [20_240_131, 19_000_101, 202_401_312_359, 20_240_229_235_959] {
+        for date in [
+            20_240_131,
+            19_000_101,
+            2_024_013_123,
+            202_401_312_359,
+            20_240_229_235_959,
+        ] {
             assert!(is_date_in_digits(date), "{date}");
         }
         for number in [
@@ -354,6 +361,7 @@ mod tests {
             20_240_132,
             20_230_229,
             18_991_231,
+            2_024_013_124,
             202_401_312_400,
             20_240_131_006_000,
             1_706_659_200,

@@ -257,12 +257,12 @@ impl Readings {
 pub fn expand(patterns: &[String]) -> Result<Vec<PathBuf>, Error> {
     let mut files = Vec::new();
     for pattern in patterns {
-        refuse_unreadable_names(pattern)?;
         let before = files.len();
         if Path::new(pattern).is_file() {
             files.push(PathBuf::from(pattern));
             continue;
         }
+        refuse_unreadable_names(pattern)?;
         let matches =
             glob::glob(pattern).map_err(|error| invalid("glob", format!("`{pattern}`: {error}")))?;
         for file in matches {

@@ -199,7 +199,7 @@ impl Bucket {
             _ => Err(Cell::new(file, row, column).refuse(
                 "a size such as 4, 1.75 or >24",
                 if text.is_empty() {
-                    format!("nothing (a row has {} columns)", COLUMNS.len())
+                    "nothing".to_owned()
                 } else {
                     format!("`{text}`")
                 },
@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(bucket(">24"), Ok(Bucket::Above(24.0)));
         assert_eq!(bucket(">24").unwrap().number(), 48.0);
         for (text, found) in [
-            ("", "nothing (a row has 11 columns)"),
+            ("", "nothing"),
             (">", "`>`"),
             ("<4", "`<4`"),
             ("-1", "`-1`"),

@@ -31,6 +31,8 @@ pub(crate) struct Made {
     pub(crate) available: u64,
     /// Readings that are in none of them.
     pub(crate) unused: u64,
+    /// Series without a reading in any of them.
+    pub(crate) unused_series: u64,
     pub(crate) floored: u64,
     pub(crate) scaling: Scaling,
     /// Series of each set.
@@ -64,12 +66,14 @@ pub(crate) fn consecutive(trace: &dyn Trace, options: &EpisodeOptions) -> Result
             pool.offer(priority, reading.series, start, window);
         }
     })?;
-    for (series, counts) in cutter.counts.iter_mut().enumerate() {
+    for (series, tally) in cutter.tallies.iter_mut().enumerate() {
         if !scale.knows(series) {
-            *counts = [0; 3];
+            *tally = Tally::default();
         }
     }
-    let sets = assign(&checked.index, &cutter.counts, periods, options)?;
+    let covered: u64 = cutter.tallies.iter().map(|tally| tally.covered).sum();
+    let counts: Vec<[usize; 3]> = cutter.tallies.iter().map(|tally| tally.windows).collect();
+    let sets = assign(&checked.index, &counts, periods, options)?;
 
     let complete = pool.is_complete();
     let (candidates, kept) = pool.into_sorted();
@@ -102,11 +106,12 @@ pub(crate) fn consecutive(trace: &dyn Trace, options: &EpisodeOptions) -> Result
         contexts,
         names: owners.map(|owners| owners.iter().map(|&series| Arc::clone(&names[series])).collect()),
         counts: checked.counts,
-        available: cutter.counts.iter().flatten().map(|count| *count as u64).sum(),
-        unused: checked.counts.readings - cutter.covered,
+        available: counts.iter().flatten().map(|count| *count as u64).sum(),
+        unused: checked.counts.readings - covered,
+        unused_series: counts.iter().filter(|counts| **counts == [0; 3]).count() as u64,
         floored: scale.floored,
         scaling: scale.scaling(&checked.index, options.out_of_range),
-        series: sets.series_per_set(&cutter.counts),
+        series: sets.series_per_set(&counts),
         passes: passes + u32::from(periods.0.is_some()),
         periods,
         step: checked.step(),
@@ -182,8 +187,14 @@ struct Cutter {
     partial: Vec<Partial>,
     window: Vec<f64>,
     periods: Periods,
-    /// Windows of every series, by period.
-    counts: Vec<[usize; 3]>,
+    tallies: Vec<Tally>,
+}
+
+/// What was cut of one series.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tally {
+    /// Windows, by period.
+    windows: [usize; 3],
     /// Readings that are in some window.
     covered: u64,
 }
@@ -212,8 +223,7 @@ impl Cutter {
             partial: Vec::new(),
             window: Vec::new(),
             periods,
-            counts: Vec::new(),
-            covered: 0,
+            tallies: Vec::new(),
         }
     }
 
@@ -224,7 +234,7 @@ impl Cutter {
     fn push(&mut self, reading: &Reading<'_>) -> Result<Option<(i64, &[f64])>, Error> {
         if reading.series == self.partial.len() {
             self.partial.push(Partial::default());
-            self.counts.push([0; 3]);
+            self.tallies.push(Tally::default());
         }
         let partial = &mut self.partial[reading.series];
         let period = self.periods.of(reading.time);
@@ -252,8 +262,9 @@ impl Cutter {
         }
         self.window.clone_from(&partial.values);
         let start = partial.start;
-        self.counts[reading.series][period] += 1;
-        self.covered += (self.horizon - partial.shared) as u64;
+        let tally = &mut self.tallies[reading.series];
+        tally.windows[period] += 1;
+        tally.covered += (self.horizon - partial.shared) as u64;
         let moved = self.stride.min(self.horizon);
         partial.values.drain(..moved * self.width);
         if moved < self.horizon {

@@ -30,8 +30,10 @@ pub struct ImportReport {
     pub trace: TraceCounts,
     /// Episodes that the trace holds.
     pub available: u64,
-    /// Readings in none of them: runs shorter than a window, or skipped by the stride.
+    /// Readings in none of them: runs shorter than a window, skipped by the stride, or of a series without constants.
     pub unused: u64,
+    /// Series without a reading in any of them.
+    pub unused_series: u64,
     /// Contexts of the chosen episodes that were raised to the floor.
     pub floored: u64,
     /// Series of train, validation and test.
@@ -64,6 +66,7 @@ pub fn import(trace: &dyn Trace, options: &EpisodeOptions) -> Result<Imported, E
         counts,
         available,
         unused,
+        unused_series,
         floored,
         scaling,
         series,
@@ -110,6 +113,7 @@ pub fn import(trace: &dyn Trace, options: &EpisodeOptions) -> Result<Imported, E
             trace: counts,
             available,
             unused,
+            unused_series,
             floored,
             series,
             periods: periods.0,

@@ -51,8 +51,8 @@ pub(crate) fn interleaved(trace: &dyn Trace, options: &EpisodeOptions) -> Result
             return Err(Error::UnsortedTime {
                 cell: Cell::new(reading.file, reading.run.row, time_column.as_str()),
                 series: reading.run.series.to_owned(),
-                time: reading.time,
-                previous: now,
+                time: trace.show_time(reading.time),
+                previous: trace.show_time(now),
             });
         }
         if reading.time > now {
@@ -67,7 +67,7 @@ pub(crate) fn interleaved(trace: &dyn Trace, options: &EpisodeOptions) -> Result
         if let Some(set) = sets.set(series, reading.time) {
             let line = &mut lines[set];
             let start = line.values.len();
-            scale.append(set, series, reading.values, &mut line.values);
+            line.values.extend_from_slice(reading.values);
             line.waiting.push((
                 mix(&[
                     options.seed,
@@ -88,12 +88,17 @@ pub(crate) fn interleaved(trace: &dyn Trace, options: &EpisodeOptions) -> Result
     let (mut available, mut used) = (0, 0);
     let mut contexts: [Vec<f64>; 3] = Default::default();
     let mut names: [Vec<Arc<str>>; 3] = Default::default();
-    for ((contexts, names), line) in contexts.iter_mut().zip(&mut names).zip(lines) {
+    for (set, line) in lines.into_iter().enumerate() {
+        let (contexts, names) = (&mut contexts[set], &mut names[set]);
         available += line.cut.cast_unsigned();
         used += line.cut.cast_unsigned() * options.horizon as u64;
-        let (candidates, kept) = line.pool.into_sorted();
-        for candidate in &candidates {
-            contexts.extend_from_slice(kept.of(candidate));
+        let (candidates, values) = line.episodes.into_sorted();
+        let (twins, series) = line.owners.into_sorted();
+        for (candidate, twin) in candidates.iter().zip(&twins) {
+            let steps = values.of(candidate).chunks_exact(line.width);
+            for (values, &series) in steps.zip(series.of(twin)) {
+                scale.append(set, series, values, contexts);
+            }
             // All steps are of about one time, which is what such episodes share.
             names.push(trace.show_time(candidate.position).into());
         }
@@ -104,6 +109,7 @@ pub(crate) fn interleaved(trace: &dyn Trace, options: &EpisodeOptions) -> Result
         counts: second.counts,
         available,
         unused: second.counts.readings - used,
+        unused_series: counts.iter().filter(|counts| **counts == [0; 3]).count() as u64,
         floored: scale.floored,
         scaling: scale.scaling(&first_index, options.out_of_range),
         series: sets.series_per_set(&counts),
@@ -173,10 +179,14 @@ struct Line {
     waiting: Vec<(u64, usize, usize)>,
     values: Vec<f64>,
     episode: Vec<f64>,
+    /// The series of each of its steps.
+    owners_of_episode: Vec<usize>,
     last: Option<usize>,
     /// Episodes cut so far.
     cut: i64,
-    pool: Pool,
+    episodes: Pool<f64>,
+    /// The series of the steps of these episodes.
+    owners: Pool<usize>,
 }
 
 impl Line {
@@ -189,9 +199,11 @@ impl Line {
             waiting: Vec::new(),
             values: Vec::new(),
             episode: Vec::new(),
+            owners_of_episode: Vec::new(),
             last: None,
             cut: 0,
-            pool: Pool::new(options.split.sizes()[set], size),
+            episodes: Pool::new(options.split.sizes()[set], size),
+            owners: Pool::new(options.split.sizes()[set], options.horizon),
         }
     }
 
@@ -203,27 +215,36 @@ impl Line {
         self.waiting.sort_unstable();
         let whole = self.waiting.len() * self.width >= self.size;
         if whole {
-            self.episode.clear();
+            self.restart();
             self.last = None;
         }
         if self.waiting.len() > 1 && Some(self.waiting[0].1) == self.last {
             self.waiting.swap(0, 1);
         }
-        for &(_, series, start) in &self.waiting {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        for (_, series, start) in waiting.drain(..) {
             self.last = Some(series);
             self.episode
                 .extend_from_slice(&self.values[start..][..self.width]);
+            self.owners_of_episode.push(series);
             if self.episode.len() == self.size {
                 let priority = mix(&[self.seed, CANDIDATES, self.set, self.cut.cast_unsigned()]);
-                self.pool.offer(priority, 0, now, &self.episode);
+                self.episodes.offer(priority, 0, now, &self.episode);
+                self.owners.offer(priority, 0, now, &self.owners_of_episode);
                 self.cut += 1;
-                self.episode.clear();
+                self.restart();
             }
         }
         if whole {
-            self.episode.clear();
+            self.restart();
         }
-        self.waiting.clear();
+        self.waiting = waiting;
         self.values.clear();
+    }
+
+    /// Begins an episode anew.
+    fn restart(&mut self) {
+        self.episode.clear();
+        self.owners_of_episode.clear();
     }
 }

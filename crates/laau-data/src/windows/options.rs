@@ -125,6 +125,15 @@ impl EpisodeOptions {
                 "expected a split by time or both: sets of series have no gap".to_owned(),
             );
         }
+        if self.split_by != SplitBy::Series && self.split.train == 0 && self.normalisation.is_per_series() {
+            return refuse(
+                "split",
+                format!(
+                    "expected training episodes: `{}` takes its constants from their period",
+                    self.normalisation.name()
+                ),
+            );
+        }
         if self.split.total() == 0 {
             return refuse("split", "expected at least one episode".to_owned());
         }
@@ -140,7 +149,7 @@ pub enum Construction {
     #[default]
     Consecutive,
     /// Each step reads a different series at the same time, in a seeded order. A set with fewer series than steps continues
-    /// at the next time, never with the same series twice in a row.
+    /// at the next time, never with the same series twice in a row if there is another.
     Interleaved,
 }
 

@@ -19,17 +19,17 @@ pub(crate) struct Candidate {
     slot: usize,
 }
 
-/// Keeps the candidates of least priority, and their readings.
+/// Keeps the candidates of least priority, and their readings, or what else there is of a width.
 #[derive(Debug)]
-pub(crate) struct Pool {
+pub(crate) struct Pool<T> {
     capacity: usize,
     width: usize,
     heap: BinaryHeap<Candidate>,
-    readings: Vec<f64>,
+    readings: Vec<T>,
     offered: u64,
 }
 
-impl Pool {
+impl<T: Copy> Pool<T> {
     /// A pool for `capacity` candidates of `width` numbers each.
     pub(crate) fn new(capacity: usize, width: usize) -> Self {
         Self {
@@ -42,7 +42,7 @@ impl Pool {
     }
 
     /// Offers a candidate; it is kept as long as it is among the best.
-    pub(crate) fn offer(&mut self, priority: u64, series: usize, position: i64, readings: &[f64]) {
+    pub(crate) fn offer(&mut self, priority: u64, series: usize, position: i64, readings: &[T]) {
         debug_assert_eq!(readings.len(), self.width, "readings of a candidate");
         self.offered += 1;
         let mut candidate = Candidate {
@@ -69,7 +69,7 @@ impl Pool {
     }
 
     /// The candidates that are kept, best first.
-    pub(crate) fn into_sorted(self) -> (Vec<Candidate>, Kept) {
+    pub(crate) fn into_sorted(self) -> (Vec<Candidate>, Kept<T>) {
         (
             self.heap.into_sorted_vec(),
             Kept {
@@ -82,13 +82,13 @@ impl Pool {
 
 /// The readings of the candidates of a pool.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct Kept<T> {
     width: usize,
-    readings: Vec<f64>,
+    readings: Vec<T>,
 }
 
-impl Kept {
-    pub(crate) fn of(&self, candidate: &Candidate) -> &[f64] {
+impl<T> Kept<T> {
+    pub(crate) fn of(&self, candidate: &Candidate) -> &[T] {
         &self.readings[candidate.slot * self.width..][..self.width]
     }
 }
@@ -140,7 +140,8 @@ impl Assignment {
 /// period; a series without any goes to nobody. In a split by time alone, every set has every series.
 ///
 /// Series are taken in a seeded order, and each goes to the set that is furthest from its size. Should a set fall short
-/// that way, series are taken in order of their size, greatest first, which fills the sets more evenly.
+/// that way, series are taken in order of their size, greatest first, which fills the sets more evenly; or else each of them
+/// goes to the set that lacks most.
 ///
 /// # Errors
 /// [`Error::TooShort`] when a set cannot be filled.
@@ -175,15 +176,19 @@ pub(crate) fn assign(
     };
     let mut order: Vec<usize> = (0..index.len()).filter(|&series| size(series) > 0).collect();
     order.sort_by_cached_key(|&series| (mix(&[seed, SERIES, index.hash(series)]), series));
-    let first = deal(&order, &counts, split);
+    let first = deal(&order, &counts, split, least_share);
     if first.shortage(split).is_none() {
         return Ok(first.assignment(periods));
     }
     order.sort_by_key(|&series| std::cmp::Reverse(size(series)));
-    let second = deal(&order, &counts, split);
+    let second = deal(&order, &counts, split, least_share);
     let Some(set) = second.shortage(split) else {
         return Ok(second.assignment(periods));
     };
+    let third = deal(&order, &counts, split, greatest_lack);
+    if third.shortage(split).is_none() {
+        return Ok(third.assignment(periods));
+    }
     Err(Error::TooShort {
         set: Split::NAMES[set],
         wanted: split.sizes()[set],
@@ -220,7 +225,27 @@ impl Deal {
     }
 }
 
-fn deal(order: &[usize], counts: &[[usize; 3]], split: Split) -> Deal {
+/// The set that has the least candidates for its size, compared without division.
+fn least_share(sizes: [usize; 3], candidates: [usize; 3]) -> Option<usize> {
+    (0..3).filter(|&set| sizes[set] > 0).min_by(|&a, &b| {
+        let left = candidates[a] as u128 * sizes[b] as u128;
+        left.cmp(&(candidates[b] as u128 * sizes[a] as u128))
+    })
+}
+
+/// The set that lacks most candidates.
+fn greatest_lack(sizes: [usize; 3], candidates: [usize; 3]) -> Option<usize> {
+    (0..3)
+        .filter(|&set| sizes[set] > 0)
+        .max_by_key(|&set| sizes[set].saturating_sub(candidates[set]))
+}
+
+fn deal(
+    order: &[usize],
+    counts: &[[usize; 3]],
+    split: Split,
+    next: impl Fn([usize; 3], [usize; 3]) -> Option<usize>,
+) -> Deal {
     let sizes = split.sizes();
     let mut deal = Deal {
         owners: vec![Owner::Nobody; counts.len()],
@@ -228,12 +253,7 @@ fn deal(order: &[usize], counts: &[[usize; 3]], split: Split) -> Deal {
         series: [0; 3],
     };
     for &series in order {
-        // the set with the least candidates / size, compared without division
-        let set = (0..3).filter(|&set| sizes[set] > 0).min_by(|&a, &b| {
-            let left = deal.candidates[a] as u128 * sizes[b] as u128;
-            left.cmp(&(deal.candidates[b] as u128 * sizes[a] as u128))
-        });
-        if let Some(set) = set {
+        if let Some(set) = next(sizes, deal.candidates) {
             deal.owners[series] = Owner::Set(set);
             deal.candidates[set] += counts[series][set];
             deal.series[set] += 1;
@@ -313,6 +333,23 @@ mod tests {
             let sets = by_series(&index_of(4), &counts, split, seed).unwrap();
             assert_eq!(sets.set(2, 5), Some(0));
             assert_eq!(sets.set(3, 5), None);
+        }
+    }
+
+    #[test]
+    fn few_series_that_just_suffice_are_dealt_by_what_is_lacking() {
+        let split = Split {
+            train: 10,
+            validation: 2,
+            test: 5,
+        };
+        for seed in 0..50 {
+            let counts = [2, 10, 5].map(|count| [count, 0, 0]);
+            let sets = by_series(&index_of(3), &counts, split, seed).unwrap();
+            assert_eq!(
+                [0, 1, 2].map(|series| sets.set(series, 0)),
+                [Some(1), Some(0), Some(2)]
+            );
         }
     }
 

@@ -73,7 +73,7 @@ fn cells_and_columns_that_do_not_fit() {
     );
     refuse(
         "episode,step,context,budget\n0,0,.1\n",
-        "e.csv, row 2, column `budget`: expected a finite number, found nothing (a row has 4 columns)",
+        "e.csv, row 2: expected 4 columns, found 3",
     );
     refuse(
         "episode,step,context\n0,0,.1\n",

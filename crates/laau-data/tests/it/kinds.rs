@@ -275,3 +275,126 @@ fn separators_in_a_quoted_name_do_not_count() {
     let found = inspect_trace(&table.unwrap(), Normalisation::None, OutOfRange::Error).unwrap();
     assert_eq!((found.counts.readings, found.times), (2, Some((0, 5))));
 }
+
+/// The values that are read of a table with the columns `time`, `value` and what else its header names; or why it is refused.
+fn values(text: &str) -> Result<u64, String> {
+    let folder = Folder::new();
+    let table = Table::open(TableOptions {
+        paths: vec![folder.write("t.csv", text)],
+        series: String::new(),
+        ..TableOptions::default()
+    });
+    let found = table.and_then(|table| inspect_trace(&table, Normalisation::None, OutOfRange::Error));
+    match found {
+        Ok(found) => Ok(found.counts.readings),
+        Err(error) => Err(folder.strip(&error)),
+    }
+}
+
+#[test]
+fn a_row_that_lacks_a_cell_is_refused() {
+    for (text, row, expected, found) in [
+        ("time,region,value,temp\n0,eu,10,1\n5,eu,20,2\n10,30,3\n", 4, 4, 3),
+        ("time,value,temp\n0,68000,99\n5,68500,99\n10,690", 4, 3, 2),
+        ("time,value,note,\n0,1\n", 2, 3, 2),
+        ("time,value\n0,1\n\n5,2\n", 3, 2, 1),
+    ] {
+        assert_eq!(
+            values(text).unwrap_err(),
+            format!("t.csv, row {row}: expected {expected} columns, found {found}"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn rows_end_alike() {
+    const HINT: &str = "(a number has a decimal comma, or some rows end with a separator and the header or other rows do not)";
+    for header in ["time,value,note,", "time,value,note,,,"] {
+        let ends = header.trim_start_matches("time,value,note");
+        // A decimal comma, `9,7`, before and behind rows that show what it is.
+        for rows in [
+            ["0,9,7ENDS", "5,9,ok", "10,8,ok"],
+            ["0,9,ok", "5,9,7ENDS", "10,8,ok"],
+        ] {
+            let rows = rows.map(|row| row.replace("ENDS", ends));
+            let text = format!("{header}\n{}\n", rows.join("\n"));
+            let row = 2 + rows.iter().position(|row| row.ends_with(ends)).unwrap();
+            assert_eq!(
+                values(&text).unwrap_err(),
+                format!("t.csv, row {row}: expected 3 columns, found more, the next is empty {HINT}"),
+                "{text}"
+            );
+        }
+        for end in ["", ends] {
+            let rows = ["0,9,a", "5,9,", "10,8,"].map(|row| format!("{row}{end}\n"));
+            assert_eq!(
+                values(&format!("{header}\n{}", rows.concat())),
+                Ok(3),
+                "{header} {end}"
+            );
+        }
+    }
+    assert_eq!(values("time,value\n0,1,\n5,2,\n"), Ok(2));
+    assert_eq!(
+        values("time,value\n0,1,\n5,2\n").unwrap_err(),
+        format!("t.csv, row 2: expected 2 columns, found more, the next is empty {HINT}")
+    );
+}
+
+#[test]
+fn rows_between_two_stray_quotes_are_not_swallowed() {
+    let expected = |row: u64| {
+        Err(format!(
+            "t.csv, row {row}: expected a quote that closes a cell, found whole rows before the next quote"
+        ))
+    };
+    for (text, row) in [
+        (
+            "time,value,note,\n0,1,a\n5,1,b\n10,1,\"an inch\n15,1,b\n20,1,5\"\n25,1,b\n",
+            4,
+        ),
+        (
+            "time,value,note,\n0,1,a,\n5,1,\"an inch\n15,1,b,\n20,1,5\",\n25,1,b,\n",
+            3,
+        ),
+        (
+            "time,note,value\n0,a,1,\n5,\"a,1,\n10,a,1,\n15,a\",1,\n20,a,1,\n",
+            3,
+        ),
+    ] {
+        assert_eq!(values(text), expected(row), "{text}");
+    }
+    // Lines of a text that are no rows, in the first row as in others.
+    for text in [
+        "time,value,note\n0,1,\"dims\nx,5,y\nend\"\n5,2,ok\n10,2,ok\n",
+        "time,value,note\n0,1,ok\n5,2,\"dims\nx,5,y\n3,4\nend\"\n10,2,ok\n",
+    ] {
+        assert_eq!(values(text), Ok(3), "{text}");
+    }
+}
+
+#[test]
+fn bytes_of_another_encoding_are_told_with_their_row() {
+    assert_eq!(
+        refused(
+            "t.csv",
+            b"series,time,value,note\na,0,1,\"x\ny\nz\"\na,5,1,caf\xe9\n"
+        ),
+        "t.csv: expected text in UTF-8, found other bytes in row 3: if it is text in Latin-1 or the like, save it as UTF-8"
+    );
+    // What is wrong before it comes first.
+    assert_eq!(
+        refused("t.csv", b"series,time,value\na,0,x\na,5,caf\xe9\n"),
+        "t.csv, row 2, column `value`: expected a finite number, found `x`"
+    );
+}
+
+#[test]
+fn a_carriage_return_in_a_text_is_not_what_is_wrong_elsewhere() {
+    assert_eq!(
+        values("time,value,note\n0,abc,foo\rbar\n").unwrap_err(),
+        "t.csv, row 2, column `value`: expected a finite number, found `abc`"
+    );
+    assert_eq!(values("time,value,note\n0,1,foo\rbar\n5,2,\n"), Ok(2));
+}

@@ -13,6 +13,7 @@ mod determinism;
 mod episodes_table;
 mod files;
 mod kinds;
+mod left_out;
 mod parquet;
 mod properties;
 mod scaling;

@@ -118,6 +118,25 @@ fn times_of_a_zone_are_times_and_told_where_they_are_refused() {
 }
 
 #[test]
+fn times_of_a_zone_are_refused_behind_stamps_without_one() {
+    let folder = Folder::new();
+    let paths = vec![
+        folder.write("1.csv", "series,at,value\nc,2024-03-01T00:00:00,1\n"),
+        folder.write("2.parquet", CATEGORIES),
+    ];
+    let table = Table::open(TableOptions {
+        paths,
+        time: "at".to_owned(),
+        ..TableOptions::default()
+    });
+    assert_eq!(
+        folder.strip(&table.unwrap_err()),
+        "2.parquet, row 1, column `at`: expected an ISO 8601 time in whole seconds and without a zone, as the first time of the table \
+         is, found a column of type datetime[ms, UTC]"
+    );
+}
+
+#[test]
 fn a_row_group_without_rows_is_not_the_end_of_the_file() {
     let imported = run(EMPTY_GROUP, "series", "value").unwrap();
     assert_eq!(contexts(&imported), [1.0, 2.0, 3.0, 4.0]);
@@ -127,7 +146,7 @@ fn a_row_group_without_rows_is_not_the_end_of_the_file() {
 fn a_column_of_a_type_that_is_not_read_is_named_and_not_called_damaged() {
     for (column, kind) in [
         ("price", "Decimal(10, 2) (cast it to Float64)"),
-        ("wide", "binary"),
+        ("wide", "Int128 (cast it to Float64)"),
         ("pair", "list[i64]"),
         ("both", "struct[1]"),
     ] {

@@ -306,9 +306,6 @@ fn empty_lines_at_the_end_are_no_rows_and_before_the_end_they_are_refused() {
         };
         let error = import(&Table::open(table).unwrap(), &options()).unwrap_err();
         let told = folder.strip(&error);
-        assert!(
-            told.starts_with("t.csv, row 4, column `time`: expected "),
-            "{told}"
-        );
+        assert_eq!(told, "t.csv, row 4: expected 3 columns, found 1");
     }
 }

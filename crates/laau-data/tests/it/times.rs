@@ -4,7 +4,7 @@ use laau_data::{
     EpisodeOptions, Error, Gap, Imported, Normalisation, OutOfRange, Split, SplitBy, Table, TableOptions,
     import, inspect_trace,
 };
-use polars::prelude::{DataType, IntoLazy as _, ParquetWriter, col, df};
+use polars::prelude::{DataType, IntoLazy as _, ParquetWriter, TimeUnit, col, df};
 
 use crate::files::Folder;
 
@@ -89,7 +89,7 @@ fn files_with_numbers_of_two_units_are_refused() {
     assert_eq!(
         folder.strip(&open(vec![seconds, thousandths]).unwrap_err()),
         "2.csv, row 2, column `time`: expected times since 1970 in one unit, found seconds in 1.csv and milliseconds: \
-         `1700000000000`"
+         `1700000000000` (if that is a count, give its step)"
     );
     let rows = folder.write("3.csv", "series,time,value\na,5,1\na,6,2\n");
     let dates = folder.write("4.csv", "series,time,value\nb,20240131,1\nb,20240201,2\n");
@@ -98,6 +98,24 @@ fn files_with_numbers_of_two_units_are_refused() {
         "4.csv, row 2, column `time`: expected a date with dashes, such as 2024-01-31, found `20240131` (if that is a count, \
          give its step)"
     );
+}
+
+/// Counts may look like times since 1970 in one file and not in another. Whoever gives their step says what they are.
+#[test]
+fn counts_of_a_known_step_are_not_taken_for_times_since_1970() {
+    let folder = Folder::new();
+    let first = folder.write("1.csv", "series,time,value\na,3600000000,1\na,3660000000,2\n");
+    let second = folder.write("2.csv", "series,time,value\nb,720000000000,1\nb,720060000000,2\n");
+    let open = |step| {
+        let table = TableOptions {
+            paths: vec![first.clone(), second.clone()],
+            step,
+            ..TableOptions::default()
+        };
+        inspect_trace(&Table::open(table)?, Normalisation::None, OutOfRange::Error)
+    };
+    assert!(open(None).unwrap_err().to_string().contains("give its step"));
+    assert_eq!(open(Some(60_000_000)).unwrap().counts.readings, 4);
 }
 
 #[test]
@@ -128,7 +146,7 @@ fn parquet_columns_with_times_of_two_kinds_are_refused() {
     let write = |name: &str, kind: DataType| {
         let path = folder.path().join(name);
         let frame =
-            df!("series" => ["a", "a"], "time" => [19_783_i64, 19_784], "value" => [1.0, 2.0]).unwrap();
+            df!("series" => ["a", "a"], "time" => [19_000_i64, 20_000], "value" => [1.0, 2.0]).unwrap();
         let mut frame = frame
             .lazy()
             .with_column(col("time").cast(kind))
@@ -143,6 +161,7 @@ fn parquet_columns_with_times_of_two_kinds_are_refused() {
     let dates = write("2.parquet", DataType::Date);
     let numbers = write("3.parquet", DataType::Int64);
     let words = write("4.parquet", DataType::String);
+    let naive = write("5.parquet", DataType::Datetime(TimeUnit::Milliseconds, None));
     assert_eq!(
         folder.strip(&open(vec![dates.clone(), numbers.clone()]).unwrap_err()),
         "3.parquet, row 1, column `time`: expected an ISO 8601 time in whole seconds and without a zone, as the first time of the table is, \
@@ -151,9 +170,16 @@ fn parquet_columns_with_times_of_two_kinds_are_refused() {
     assert_eq!(
         folder.strip(&open(vec![stamps.clone(), words.clone()]).unwrap_err()),
         "4.parquet, row 1, column `time`: expected an ISO 8601 time in whole seconds and with a zone, as the first time of the table is, \
-         found `19783`"
+         found `19000`"
     );
-    assert_eq!(open(vec![stamps, dates]).unwrap().report.trace.readings, 3);
+    for other in [dates.clone(), naive] {
+        let told = folder.strip(&open(vec![stamps.clone(), other]).unwrap_err());
+        assert!(
+            told.contains("and with a zone, as the first time of the table is, found a column of type date"),
+            "{told}"
+        );
+    }
+    assert_eq!(open(vec![dates]).unwrap().report.trace.readings, 2);
     // Numbers as text are numbers. The rows come twice, which is told as such.
     let twice = open(vec![numbers, words]).unwrap_err();
     assert!(matches!(twice, Error::UnsortedTime { .. }), "{twice}");
@@ -171,17 +197,18 @@ fn a_part_of_a_second_is_accepted_if_it_is_zero() {
         ("2025-03-25T00:00:00Z", "2025-03-25T00:00:00.250Z"),
         ("1742860800", "1742860800.25"),
     ] {
+        let what = if first.contains('T') {
+            "a time in whole seconds"
+        } else {
+            "a whole number"
+        };
         assert_eq!(
             refused(&[&format!("a,{first},1"), &format!("a,{second},2")]),
-            format!(
-                "t.csv, row 3, column `time`: expected a time in whole seconds (round the times first), found `{second}`"
-            )
+            format!("t.csv, row 3, column `time`: expected {what} (round the times first), found `{second}`")
         );
         assert_eq!(
             refused(&[&format!("a,{second},1")]),
-            format!(
-                "t.csv, row 2, column `time`: expected a time in whole seconds (round the times first), found `{second}`"
-            )
+            format!("t.csv, row 2, column `time`: expected {what} (round the times first), found `{second}`")
         );
     }
 }
@@ -229,6 +256,6 @@ fn shuffled_rows_are_told_as_unsorted_though_their_steps_contradict_each_other_f
     );
     assert_eq!(
         refused(&["a,600,1", "a,1500,2", "a,1800,3", "b,0,1", "b,300,1"]),
-        "t.csv, row 4, column `time`: expected times in steps of 900, found 300 after the last reading of series `a`"
+        "t.csv, row 4, column `time`: expected times in steps of 900, the first distance, found 300 after the last reading of series `a`"
     );
 }

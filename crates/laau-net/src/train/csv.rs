@@ -30,8 +30,9 @@ impl<W: Write> CsvLog<W> {
         self.error.as_ref()
     }
 
-    /// Writes the header of a training, unless there are rows: the log of a run that ended before its first epoch has none.
-    pub fn begin(&mut self) {
+    /// Writes the header of a training, unless there are rows: while the first epoch lasts, what an earlier run left would pass for
+    /// rows of this one.
+    pub(super) fn begin(&mut self) {
         if self.error.is_none() {
             self.error = self.try_begin(EPOCHS).and_then(|()| self.out.flush()).err();
         }

@@ -135,6 +135,10 @@ impl<W: Write> TrainObserver for CsvLog<W> {
         }
     }
 
+    fn batch(&mut self, _: &BatchProgress) {
+        self.begin();
+    }
+
     fn epoch(&mut self, record: &EpochRecord, elapsed: Duration) {
         log(self, record, Some(elapsed));
     }

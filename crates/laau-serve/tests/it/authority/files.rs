@@ -1,7 +1,9 @@
 //! Accounts whose policy, or guard, is a file.
 
+use std::sync::Arc;
+
 use laau::baselines::Stored;
-use laau::core::{Document, Fitted, Form, GuardedDocument};
+use laau::core::{Affine, Constants, Document, Fitted, Form, GuardedDocument, ScaledColumn, Scaling};
 use laau::registry::sample::Sample;
 use laau::registry::{PolicyKind, ProblemSpec, document_to_bytes, policy_to_bytes};
 
@@ -91,6 +93,37 @@ fn files_that_do_not_fit_are_refused() {
         let error = house.create(spec(&json)).unwrap_err();
         assert_eq!(error.status(), status, "{json}: {error}");
     }
+}
+
+#[test]
+fn a_guard_whose_contexts_were_made_in_another_way_is_refused() {
+    let house = House::new();
+    let sample = Sample::new().unwrap();
+    for kind in ["percent", "none"] {
+        let scaling = Scaling {
+            kind: kind.to_owned(),
+            columns: vec![ScaledColumn::new("load")],
+            constants: Constants::Shared(vec![Affine::IDENTITY]),
+        };
+        let train = sample.sets.train.clone().with_scaling(Arc::new(scaling)).unwrap();
+        let mw = sample.fit(PolicyKind::Mw).unwrap();
+        let bytes = policy_to_bytes(kind, &mw, &sample.problem, &train).unwrap();
+        std::fs::write(house.policies().join(kind), bytes).unwrap();
+    }
+    let create = |name: &str, guard: &str| {
+        let json = format!(
+            r#"{{"name":"{name}","policy":{{"file":"percent"}},"guard":{{"policy":{guard}}},"budgets":[60],"horizon":5}}"#
+        );
+        house.create(spec(&json)).map(drop)
+    };
+    let error = create("a", r#"{"file":"none"}"#).unwrap_err();
+    assert_eq!(error.status(), 400, "{error}");
+    assert!(
+        error.to_string().contains("normalisation `percent` and `none`"),
+        "{error}"
+    );
+    create("b", r#"{"file":"percent"}"#).unwrap();
+    create("c", r#"{"name":"equal"}"#).unwrap();
 }
 
 #[test]

@@ -1,0 +1,133 @@
+//! What an import leaves out is counted, and what it changes is counted where it is used.
+
+use std::fmt::Write as _;
+
+use laau_data::{
+    Construction, EpisodeOptions, Error, Imported, Normalisation, Split, SplitBy, Table, TableOptions, import,
+};
+
+use crate::files::Folder;
+
+fn options([train, validation, test]: [usize; 3]) -> EpisodeOptions {
+    EpisodeOptions {
+        horizon: 5,
+        normalisation: Normalisation::None,
+        split: Split {
+            train,
+            validation,
+            test,
+        },
+        ..EpisodeOptions::default()
+    }
+}
+
+fn run(rows: &str, options: &EpisodeOptions) -> Result<Imported, Error> {
+    let folder = Folder::new();
+    let table = Table::open(TableOptions {
+        paths: vec![folder.write("t.csv", format!("series,time,value\n{rows}"))],
+        ..TableOptions::default()
+    });
+    import(&table.unwrap(), options)
+}
+
+/// A reading for every minute of each series in some hours.
+fn rows(series: &[(&str, std::ops::Range<u32>, usize)]) -> String {
+    let mut text = String::new();
+    for (name, minutes, step) in series {
+        for minute in minutes.clone().step_by(*step) {
+            writeln!(text, "{name},{minute},{minute}").unwrap();
+        }
+    }
+    text
+}
+
+#[test]
+fn a_series_with_a_coarser_step_is_counted_as_left_out() {
+    let rows = rows(&[("fast", 0..60, 1), ("slow", 0..60, 5), ("short", 0..4, 1)]);
+    let report = run(&rows, &options([4, 0, 0])).unwrap().report;
+    assert_eq!(
+        (report.unused, report.unused_series, report.available),
+        (12 + 4, 2, 12)
+    );
+}
+
+#[test]
+fn a_series_without_a_reading_in_the_training_period_is_left_out_as_a_whole() {
+    let rows = rows(&[("a", 0..100, 1), ("b", 0..100, 1), ("new", 75..100, 1)]);
+    let count = |normalisation| {
+        let options = EpisodeOptions {
+            normalisation,
+            split_by: SplitBy::Time,
+            ..options([4, 1, 1])
+        };
+        let report = run(&rows, &options).unwrap().report;
+        assert_eq!(
+            report.unused + 5 * report.available,
+            report.trace.readings,
+            "{normalisation:?}"
+        );
+        (report.unused_series, report.available)
+    };
+    let (all, with_new) = count(Normalisation::None);
+    let (left_out, without) = count(Normalisation::SeriesMax);
+    assert_eq!((all, left_out), (0, 1));
+    assert!(without < with_new, "{without} of {with_new}");
+}
+
+#[test]
+fn constants_of_a_training_period_need_one() {
+    let options = EpisodeOptions {
+        normalisation: Normalisation::MinMax,
+        split_by: SplitBy::Time,
+        ..options([0, 0, 4])
+    };
+    let rows = rows(&[("a", 0..100, 1)]);
+    assert_eq!(
+        run(&rows, &options).unwrap_err().to_string(),
+        "invalid split: expected training episodes: `min-max` takes its constants from their period"
+    );
+    let by_series = EpisodeOptions {
+        split_by: SplitBy::Series,
+        ..options
+    };
+    assert_eq!(run(&rows, &by_series).unwrap().sets.test.len(), 4);
+}
+
+#[test]
+fn contexts_are_raised_where_episodes_have_them_alone() {
+    let mut rows = String::new();
+    for time in 0..40 {
+        for series in 0..8 {
+            writeln!(rows, "s{series},{time},{}", if time % 2 == 0 { -1 } else { 3 }).unwrap();
+        }
+    }
+    for construction in [Construction::Consecutive, Construction::Interleaved] {
+        let options = EpisodeOptions {
+            horizon: 2,
+            construction,
+            ..options([1, 1, 1])
+        };
+        let Imported { sets, report } = run(&rows, &options).unwrap();
+        let sets = [&sets.train, &sets.validation, &sets.test];
+        let contexts = sets.iter().flat_map(|set| set.contexts());
+        let zeros = contexts.filter(|context| **context == 0.0).count();
+        assert_eq!(report.floored, zeros as u64, "{construction:?}");
+    }
+}
+
+#[test]
+fn times_are_told_as_they_are_written() {
+    for (rows, expected) in [
+        (
+            "a,2024-10-27T01:00:00Z,1\na,2024-10-27T01:00:00Z,2\n",
+            "column `time`: series `a` has a second reading at time 2024-10-27T01:00:00Z",
+        ),
+        (
+            "a,2024-10-27T01:00:00Z,1\na,2024-10-27T00:00:00Z,2\n",
+            "column `time`: expected ascending times, found 2024-10-27T00:00:00Z after 2024-10-27T01:00:00Z in series `a`",
+        ),
+    ] {
+        let error = run(rows, &options([1, 0, 0])).unwrap_err().to_string();
+        assert!(error.ends_with(expected), "{error}");
+    }
+}
