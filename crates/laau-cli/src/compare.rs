@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use laau::baselines::OptOptions;
-use laau::core::{Comparison, Sets};
+use laau::core::{Comparison, Episodes, Sets};
 use laau::registry::PolicyKind;
 
 use crate::config::{ConfigFile, Flags, ProblemSection, TrainingSection};
@@ -87,7 +87,11 @@ pub(crate) fn run(arguments: &CompareArgs) -> Result<(), Failure> {
     let sets = sets::read(&*task.problem, false, paths)?;
     section.check_horizons(&sets[0])?;
     let [train, validation, test] = sets.map(|set| set.episodes);
-    let incumbent = arguments.guard.read(&problem, test.horizon(), test.scaling())?;
+    // The sets agree; some may not say how their contexts were made.
+    let scaling = [&train, &validation, &test]
+        .into_iter()
+        .find_map(Episodes::scaling);
+    let incumbent = arguments.guard.read(&problem, test.horizon(), scaling)?;
     let _folder = arguments.report.prepare()?;
     let sets = Sets {
         train,

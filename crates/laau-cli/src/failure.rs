@@ -22,13 +22,8 @@ pub(crate) enum Failure {
         sentence: String,
         /// What to do about it.
         hint: String,
-    },
-    /// Arguments that do not say what to do.
-    Usage {
-        /// What is missing, in one sentence without a full stop.
-        sentence: String,
-        /// What to give.
-        hint: String,
+        /// The status to exit with.
+        status: u8,
     },
     /// A policy that is not for the problem: something to tell, unless the policy can be left out.
     NotApplicable {
@@ -51,17 +46,19 @@ pub(crate) enum Failure {
 impl Failure {
     /// A sentence and a hint. There is no failure without a hint.
     pub(crate) fn new(sentence: impl Display, hint: impl Display) -> Self {
+        Self::with_status(FAILED, sentence, hint)
+    }
+
+    /// What is missing in the arguments, and what to give.
+    pub(crate) fn usage(sentence: impl Display, hint: impl Display) -> Self {
+        Self::with_status(USAGE, sentence, hint)
+    }
+
+    fn with_status(status: u8, sentence: impl Display, hint: impl Display) -> Self {
         Self::Told {
             sentence: sentence.to_string(),
             hint: hint.to_string(),
-        }
-    }
-
-    /// A sentence about the arguments, and a hint.
-    pub(crate) fn usage(sentence: impl Display, hint: impl Display) -> Self {
-        Self::Usage {
-            sentence: sentence.to_string(),
-            hint: hint.to_string(),
+            status,
         }
     }
 
@@ -83,16 +80,22 @@ impl Failure {
 
     /// Tells the user, and gives the status to exit with.
     pub(crate) fn tell(&self) -> u8 {
+        // When standard error is closed, too, the status is all that is left to say.
+        let complain = |sentence, hint| {
+            let _ = writeln!(std::io::stderr(), "error: {sentence}\nhint: {hint}");
+        };
         match self {
-            Self::Told { sentence, hint }
-            | Self::Usage { sentence, hint }
-            | Self::NotApplicable { sentence, hint } => {
-                // When standard error is closed, too, the status is all that is left to say.
-                let _ = writeln!(std::io::stderr(), "error: {sentence}\nhint: {hint}");
-                match self {
-                    Self::Usage { .. } => USAGE,
-                    _ => FAILED,
-                }
+            Self::Told {
+                sentence,
+                hint,
+                status,
+            } => {
+                complain(sentence, hint);
+                *status
+            }
+            Self::NotApplicable { sentence, hint } => {
+                complain(sentence, hint);
+                FAILED
             }
             Self::Interrupted { sentence, hint } => {
                 let _ = writeln!(std::io::stderr(), "{sentence}\nhint: {hint}");
@@ -201,7 +204,7 @@ impl From<laau::net::Error> for Failure {
 
 impl From<laau::data::Error> for Failure {
     fn from(error: laau::data::Error) -> Self {
-        use laau::data::Error;
+        use laau::data::{CellFault, Error};
         let hint = match error {
             Error::Core(error) => return error.into(),
             Error::Io { file, source } => {
@@ -217,16 +220,6 @@ impl From<laau::data::Error> for Failure {
             Error::Invalid { .. } => "`laau config --default` shows every key with a value that fits",
             Error::NoFile { .. } => {
                 "check the path; a pattern such as 'vm_cpu_readings-*.csv.gz' belongs in quotes"
-            }
-            Error::TooShort {
-                series: 0,
-                all_series: 1,
-                ..
-            } => {
-                "one series can be split by time alone: --split-by time; or ask for one set, such as --split 20,0,0"
-            }
-            Error::TooShort { all_available: 0, .. } => {
-                "no run of readings is as long as the horizon: choose a shorter --horizon; `--dry-run` says how many gaps there are"
             }
             Error::TooShort { .. } => "ask for fewer episodes with --split, or a shorter --horizon",
             Error::OtherKind { .. } => {
@@ -244,8 +237,10 @@ impl From<laau::data::Error> for Failure {
                 "--sort true sorts a table in memory; rows of several hosts, users or shops need --series NAME; files of other traces must be in the order of their times"
             }
             Error::DuplicateTime { .. } => {
-                "keep one row per time; rows of several hosts, users or shops need --series NAME"
+                "keep one row per time; rows of several hosts, users or shops need --series NAME; local times come twice when clocks go \
+                 back: write them with their zone"
             }
+            Error::Header { .. } => "leave --header false out: the file has a header",
             Error::OutOfRange { value, .. } if value < 0.0 => {
                 "negative readings want --normalisation min-max or none; --out-of-range clamp is for a few that stray"
             }
@@ -263,7 +258,8 @@ impl From<laau::data::Error> for Failure {
                 return Self::new(error, hint);
             }
             Error::MixedSteps { .. } => {
-                "of a table, --step N with --irregular-times gap makes it a gap; of azure-vm, --irregular gap does"
+                "round times that jitter to whole steps first; of a table, --step N with --irregular-times gap makes it a gap; of \
+                 azure-vm, --irregular gap does"
             }
             Error::TooFewColumns { .. } => {
                 "write every cell, empty ones too; if it is the last row, the file may be truncated: fetch it again"
@@ -277,40 +273,37 @@ impl From<laau::data::Error> for Failure {
             Error::MissingColumn { .. } => {
                 "name the columns with --time, --series and --values (by number, from 1, with --header false); separators are commas, semicolons or tabs"
             }
-            Error::Cell {
-                expected, ref found, ..
-            } if expected.contains("ISO 8601") && found.starts_with('`') => {
-                "write times as 2024-03-01T08:00:00Z, 2024-03-01 08:00 or 2024-03-01, or number the rows; zones may follow as Z or +01:00"
-            }
-            Error::Cell { expected, .. } if expected.contains("date with dashes") => {
-                "write dates as 2024-01-31; --step N says that these are counts, N from one row of a series to the next"
-            }
-            Error::Cell { expected, .. } if expected.contains("decimal point") => {
-                "export numbers with a decimal point, and without separators of thousands"
-            }
-            Error::Cell {
-                expected, ref found, ..
-            } if expected.ends_with("number") && is_missing(found) => {
-                "fill the cell in, or leave the row out: no episode spans a row that is missing"
-            }
+            Error::Cell { fault, .. } => match fault {
+                CellFault::TimeFormat => {
+                    "write times as 2024-03-01T08:00:00Z, 2024-03-01 08:00 or 2024-03-01, or number the rows; zones may follow as Z or +01:00"
+                }
+                CellFault::MixedTimes => {
+                    "write all times in one way: as stamps, all with a zone or all without one, or as whole numbers in one unit"
+                }
+                CellFault::FractionalTime => {
+                    "round the times to whole steps, or write them as whole numbers, such as milliseconds since 1970"
+                }
+                CellFault::DateInDigits => {
+                    "write dates as 2024-01-31; --step N says that these are counts, N from one row of a series to the next"
+                }
+                CellFault::NumberFormat => {
+                    "export numbers with a decimal point, and without separators of thousands"
+                }
+                CellFault::Missing => {
+                    "fill the cell in, or leave the row out: no episode spans a row that is missing"
+                }
+                _ => "correct the cell; see `laau import --help`",
+            },
             _ => "correct the file, or choose another format; see `laau import --help`",
         };
         Self::new(error, hint)
     }
 }
 
-/// Whether a cell, as a message shows it, holds what programs write where there is no number.
-fn is_missing(found: &str) -> bool {
-    const WORDS: [&str; 8] = ["nan", "na", "n/a", "null", "none", "nil", "-", "?"];
-    let word = found.trim_matches('`').to_ascii_lowercase();
-    found.starts_with("nothing") || WORDS.contains(&word.as_str())
-}
-
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Told { sentence, hint }
-            | Self::Usage { sentence, hint }
+            Self::Told { sentence, hint, .. }
             | Self::NotApplicable { sentence, hint }
             | Self::Interrupted { sentence, hint } => write!(f, "{sentence} (hint: {hint})"),
             Self::ClosedPipe => f.write_str("standard output is closed"),

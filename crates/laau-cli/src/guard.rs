@@ -196,8 +196,9 @@ impl GuardArgs {
         problem: &ProblemSpec,
         task: &Task,
         test: &Episodes,
+        scaling: Option<&Scaling>,
     ) -> Result<Option<(&'static str, Incumbent)>, Failure> {
-        let Some(source) = self.read(problem, test.horizon(), test.scaling())? else {
+        let Some(source) = self.read(problem, test.horizon(), scaling)? else {
             return Ok(None);
         };
         let name = source.name();

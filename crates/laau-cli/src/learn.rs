@@ -168,7 +168,11 @@ pub(crate) fn run(arguments: &LearnArgs) -> Result<(), Failure> {
 /// A fresh model, normalised by the first episodes.
 fn cold(laau: &Laau, learning: &LearningSection, task: &Task, set: &Set) -> Result<Model, Failure> {
     let look = learning.check_first_look()?;
-    check_memory(&laau.spec(&*task.problem, set.episodes.horizon()), 1)?;
+    check_memory(
+        &laau.spec(&*task.problem, set.episodes.horizon()),
+        1,
+        &set.episodes,
+    )?;
     let first: Vec<usize> = (0..set.episodes.len().min(look)).collect();
     Ok(laau.initial(task, &set.episodes.select(&first), learning.seed())?)
 }

@@ -41,8 +41,7 @@ impl std::error::Error for Refused {}
 impl From<Failure> for Refused {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::Told { sentence, hint }
-            | Failure::Usage { sentence, hint }
+            Failure::Told { sentence, hint, .. }
             | Failure::NotApplicable { sentence, hint }
             | Failure::Interrupted { sentence, hint } => Self { sentence, hint },
             Failure::ClosedPipe => Self {
@@ -121,7 +120,7 @@ impl TrainOptions {
         }
         let spec = self.laau.spec(problem, train.horizon());
         spec.validate()?;
-        Ok(check_memory(&spec, self.training.batch)?)
+        Ok(check_memory(&spec, self.training.batch, train)?)
     }
 }
 

@@ -54,7 +54,7 @@ pub(crate) fn write_bytes(place: &Path, bytes: &[u8]) -> Result<(), Failure> {
     staged.commit()
 }
 
-/// A folder for what is written; if it stays empty, it goes again, with those above it that were made for it.
+/// A folder for what is written. If it is still empty at the end, it is removed, with those above it that were made for it.
 pub(crate) struct Folder {
     path: PathBuf,
     /// Those that were made, the outermost first.

@@ -46,6 +46,16 @@ pub(crate) fn read<const COUNT: usize>(
                 (&told, set.episodes.scaling()),
             )?;
         }
+        if let Some(scaling) = set.episodes.scaling().filter(|scaling| scaling.kind != "none")
+            && HAS_UNITS.contains(&problem.name())
+        {
+            output::talk(format_args!(
+                "warning: {told}: contexts were made with --normalisation {}, and `{}` takes readings as they are; import with \
+                 --normalisation none",
+                scaling.kind,
+                problem.name()
+            ));
+        }
         if !set.episodes.any_budget_binds(problem) {
             output::talk(format_args!(
                 "warning: {told}: no budget binds: every step can take the greatest action, so that all policies may look the \
@@ -60,6 +70,9 @@ pub(crate) fn read<const COUNT: usize>(
         )
     })
 }
+
+/// The problems whose contexts have units, such as prices, gains and shares.
+const HAS_UNITS: [&str; 4] = ["llm-tokens", "trading", "vm-allocation", "wireless"];
 
 /// Refuses what is not there, and a folder.
 pub(crate) fn expect_file(path: &Path) -> Result<(), Failure> {
@@ -97,6 +110,12 @@ impl Set {
                 laau::data::Error::Empty { .. }
                 | laau::data::Error::Core(Error::WrongLength { found: 0, .. }),
             ) => return Err(none()),
+            Err(error @ laau::data::Error::MissingColumn { .. }) => {
+                return Err(Failure::new(
+                    error,
+                    "this is a table, but not of episodes: make some of it with `laau import table`",
+                ));
+            }
             Err(error) => return Err(error.into()),
         };
         if episodes.is_empty() {

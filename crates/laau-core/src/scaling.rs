@@ -66,7 +66,7 @@ impl ScaledColumn {
     }
 }
 
-/// Files of before the bounds were kept have none.
+/// Files that were written before the bounds were stored have none.
 fn is_unbounded(accepted: &[Option<f64>; 2]) -> bool {
     *accepted == [None; 2]
 }
@@ -157,8 +157,8 @@ impl Scaling {
         Ok(contexts)
     }
 
-    /// In what the contexts of another trace mean something else, in words; nothing if a policy of one can play the other. Constants
-    /// may differ: they are those of the series.
+    /// How the contexts of another trace differ in meaning, in words; nothing if a policy for one can play the other. The values of the
+    /// constants may differ: they belong to the series.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Option<String> {
         let names = |scaling: &Self| -> Vec<String> {
@@ -192,7 +192,11 @@ impl Scaling {
             (Constants::Shared(constants), _) => constants,
             (Constants::PerSeries(known), Some(series)) => match known.get(series) {
                 Some(constants) => constants,
-                None => return refuse(format!("series `{series}` was not in the trace of the training")),
+                None => {
+                    return refuse(format!(
+                        "series `{series}` was not in the training, or did not vary in it"
+                    ));
+                }
             },
             (Constants::PerSeries(_), None) => {
                 return refuse(format!(
@@ -343,7 +347,7 @@ mod tests {
         let told = |result: Result<f64, Error>| result.unwrap_err().to_string();
         assert_eq!(
             told(context(Some("b"), 1.0)),
-            "the reading cannot become a context: series `b` was not in the trace of the training"
+            "the reading cannot become a context: series `b` was not in the training, or did not vary in it"
         );
         assert_eq!(
             told(context(None, 1.0)),

@@ -148,13 +148,15 @@ pub enum Error {
     Cell {
         /// Where.
         cell: Cell,
+        /// What is wrong with it.
+        fault: CellFault,
         /// The expected content.
         expected: &'static str,
         /// The actual content.
         found: String,
     },
     /// A number outside its range.
-    #[error("{cell}: expected a value in [{lower}, {upper}], found {value}")]
+    #[error("{cell}: expected a value in [{}, {}], found {}", readable(*lower), readable(*upper), readable(*value))]
     OutOfRange {
         /// Where.
         cell: Cell,
@@ -250,6 +252,26 @@ pub enum Error {
     Core(#[from] laau_core::Error),
 }
 
+/// What is wrong with a cell, as far as that says what helps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CellFault {
+    /// It is empty, or holds a word that programs write where there is no number.
+    Missing,
+    /// A number with a decimal comma or separators of thousands.
+    NumberFormat,
+    /// A time in a format that is not supported.
+    TimeFormat,
+    /// A time in a supported format, but not in that of the times before it.
+    MixedTimes,
+    /// A time between two whole ones.
+    FractionalTime,
+    /// A date without dashes.
+    DateInDigits,
+    /// Anything else.
+    Other,
+}
+
 /// A place in a table: file, row and column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cell {
@@ -274,8 +296,24 @@ impl Cell {
 
     /// The error of a cell with other content than expected.
     pub(crate) fn refuse(self, expected: &'static str, found: impl Into<String>) -> Error {
+        self.refuse_for(CellFault::Other, expected, found)
+    }
+
+    /// The error of an empty cell.
+    pub(crate) fn refuse_empty(self, expected: &'static str) -> Error {
+        self.refuse_for(CellFault::Missing, expected, "nothing")
+    }
+
+    /// The error of a cell whose fault is known.
+    pub(crate) fn refuse_for(
+        self,
+        fault: CellFault,
+        expected: &'static str,
+        found: impl Into<String>,
+    ) -> Error {
         Error::Cell {
             cell: self,
+            fault,
             expected,
             found: found.into(),
         }
@@ -291,6 +329,14 @@ impl fmt::Display for Cell {
             self.row,
             printable(&self.column)
         )
+    }
+}
+
+/// A number without dozens of zeros.
+fn readable(value: f64) -> String {
+    match value.abs() {
+        0.0 | 1e-5..1e15 => value.to_string(),
+        _ => format!("{value:e}"),
     }
 }
 

@@ -11,7 +11,7 @@ mod tables;
 mod windows;
 
 pub use datasets::{Dataset, DatasetOptions};
-pub use error::{Cell, Error};
+pub use error::{Cell, CellFault, Error};
 pub use inspect::{
     ColumnFigures, EpisodesStatistics, QUANTILES, TableFigures, TraceStatistics, ValueStatistics,
     inspect_episodes, inspect_table, inspect_trace, table_columns,

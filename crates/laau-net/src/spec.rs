@@ -40,8 +40,8 @@ pub struct ModelSpec {
     pub form: PriceBase,
 }
 
-/// A checkpoint has eight bytes for each four times, and a policy file that has them behind a guard four times in hexadecimal digits:
-/// whatever is written of so many can be read again.
+/// A checkpoint holds 4 numbers of 8 bytes per weight; a policy file behind a guard holds them in hexadecimal digits, 64 bytes per
+/// weight. With at most so many weights, every file that is written can be read back.
 const MOST_WEIGHTS: u128 = LARGEST_FILE as u128 / 64 - 1000;
 
 impl ModelSpec {

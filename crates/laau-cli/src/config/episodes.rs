@@ -7,7 +7,7 @@ use laau::data::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::values::{rows, word};
+use super::values::{name, rows, rows_like, sizes, word};
 use super::{Section, Sizes};
 
 /// How episodes are made of a trace.
@@ -37,7 +37,7 @@ pub(crate) struct EpisodesSection {
     #[arg(long, visible_alias = "budget", value_name = "ROWS", value_parser = ranges)]
     budgets: Option<Ranges>,
     /// episodes for training, validation and test
-    #[arg(long, value_name = "N,N,N", value_parser = rows::<Sizes>)]
+    #[arg(long, value_name = "N,N,N", value_parser = sizes)]
     split: Option<Sizes>,
     /// what keeps these sets apart: series, time (train before validation before test) or both
     #[arg(long, value_name = "NAME", value_parser = word::<SplitBy>)]
@@ -57,7 +57,7 @@ type Range = (f64, f64);
 fn ranges(text: &str) -> Result<Ranges, String> {
     rows::<Range>(text)
         .map(|range| vec![range])
-        .or_else(|_| rows::<Ranges>(text))
+        .or_else(|_| rows_like::<Ranges>(text, "a range, 10,15, or one per budget, 10:15,2:4"))
 }
 
 impl Section for EpisodesSection {
@@ -257,11 +257,11 @@ pub(crate) struct TableSection {
     /// the column that names the series; '' if the table is one series
     #[arg(long, value_name = "COLUMN")]
     series: Option<String>,
-    /// the column of times: whole numbers, or ISO 8601, which becomes seconds since 1970
+    /// the column of times: whole numbers, or ISO 8601 in whole seconds, which becomes seconds since 1970
     #[arg(long, value_name = "COLUMN")]
     time: Option<String>,
     /// the columns of values
-    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',', value_parser = name)]
     values: Option<Vec<String>>,
     /// distance in time of two readings of a series; the first one seen if not given
     #[arg(long, value_name = "N", allow_negative_numbers = true)]

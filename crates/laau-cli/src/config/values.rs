@@ -34,6 +34,24 @@ pub(super) fn rows<T: DeserializeOwned>(text: &str) -> Result<T, String> {
         .map_err(|error| error.message().lines().collect::<Vec<_>>().join(" "))
 }
 
+/// As [`rows`], with an example of what is expected.
+pub(super) fn rows_like<T: DeserializeOwned>(text: &str, expected: &str) -> Result<T, String> {
+    rows(text).map_err(|_| format!("expected {expected}"))
+}
+
+/// Sizes of the three sets.
+pub(super) fn sizes(text: &str) -> Result<super::Sizes, String> {
+    rows_like(
+        text,
+        "three counts, for training, validation and test: 5000,1000,2000",
+    )
+}
+
+/// Names without the spaces around them.
+pub(super) fn name(text: &str) -> Result<String, std::convert::Infallible> {
+    Ok(text.trim().to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,7 +6,7 @@ use laau::data::synthetic::{GenerateOptions, Part};
 use laau::registry::{ProblemSpec, ProblemWorkload};
 use serde::{Deserialize, Serialize};
 
-use super::values::{rows, word};
+use super::values::{rows, sizes, word};
 use super::{Section, Sizes};
 use crate::failure::Failure;
 
@@ -22,7 +22,7 @@ pub(crate) struct WorkloadSection {
     #[arg(long, value_name = "N")]
     pub(crate) episodes: Option<usize>,
     /// episodes for training, validation and test instead; the output is then a folder
-    #[arg(long, value_name = "N,N,N", value_parser = rows::<Sizes>, conflicts_with_all = ["episodes", "part"])]
+    #[arg(long, value_name = "N,N,N", value_parser = sizes, conflicts_with_all = ["episodes", "part"])]
     pub(crate) split: Option<Sizes>,
     /// the least and the greatest budget of a step, times the horizon, or one such pair per budget; the problem's own if not given
     #[arg(long, value_name = "LEAST,MOST", value_parser = rows::<Ranges>)]

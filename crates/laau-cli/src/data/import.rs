@@ -134,13 +134,30 @@ fn write(trace: &dyn Trace, options: &EpisodeOptions, folder: &Path) -> Result<(
 
 /// The failure of an import; its hint knows how the sets were to be split.
 pub(super) fn failure(error: Error, options: &EpisodeOptions) -> Failure {
-    match error {
-        Error::TooShort { .. } if options.split_by != SplitBy::Series => Failure::new(
-            error,
-            "ask for fewer episodes with --split, for a shorter --horizon or --gap, or for episodes that overlap with --stride",
-        ),
-        error => error.into(),
-    }
+    let sets = [options.split.train, options.split.validation, options.split.test];
+    let sets = sets.iter().filter(|size| **size > 0).count();
+    let hint = match error {
+        Error::TooShort { all_available: 0, .. } if options.split_by == SplitBy::Series => {
+            "no run of readings is as long as the horizon: choose a shorter --horizon; `--dry-run` shows the step and counts the gaps"
+        }
+        Error::TooShort { all_available: 0, .. } => {
+            "no run of readings within a period is as long as the horizon: choose a shorter --horizon or --gap; `--dry-run` shows the \
+             step and counts the gaps"
+        }
+        Error::TooShort {
+            series: 0,
+            all_series,
+            ..
+        } if options.split_by != SplitBy::Time && all_series < sets => {
+            "each set needs a series of its own: --split-by time divides every series instead; or ask for fewer sets, such as \
+             --split 20,0,0"
+        }
+        Error::TooShort { .. } if options.split_by != SplitBy::Series => {
+            "ask for fewer episodes with --split, for a shorter --horizon or --gap, or for episodes that overlap with --stride"
+        }
+        error => return error.into(),
+    };
+    Failure::new(error, hint)
 }
 
 /// Tells of what nobody asked to leave out or to change.
@@ -149,7 +166,16 @@ pub(super) fn warn(report: &ImportReport, options: &EpisodeOptions) {
     if unused > 0 {
         output::talk(format_args!(
             "note: {unused} of {all} series are in no episode: they are shorter than the horizon, have a coarser step, or come \
-             after the training, which their constants would be taken from"
+             after the training or do not vary in it, which their constants would be taken from"
+        ));
+    }
+    let (unused, all) = (report.unused, report.trace.readings);
+    let is_skipping = options.stride.is_some_and(|stride| stride > options.horizon);
+    if unused >= all.div_ceil(2) && !is_skipping {
+        let step = report.step.map_or_else(String::new, |step| format!(" of {step}"));
+        output::talk(format_args!(
+            "note: {unused} of {all} readings are in no episode; an episode takes readings that are a step{step} apart, and \
+             `--dry-run` counts the gaps"
         ));
     }
     warn_of_negative(report, options);

@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: &InspectArgs) -> Result<(), Failure> {
     let path = &arguments.file;
     expect_report(path)?;
     expect_file(path)?;
-    if is_store(path) {
+    if arguments.kind.is_none() && is_store(path) {
         return Err(Failure::new(
             format_args!("{}: this is a store of `laau serve`", path.display()),
             format_args!(

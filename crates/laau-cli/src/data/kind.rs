@@ -36,10 +36,13 @@ pub(super) fn are_figures(columns: &[String]) -> bool {
     })
 }
 
+/// The first bytes of every redb file.
+const STORE: [u8; 9] = *b"redb\x1a\x0a\xa9\x0d\x0a";
+
 /// Whether a file is a store of `laau serve`, by how such a file begins.
 pub(super) fn is_store(path: &Path) -> bool {
-    let mut first = [0; 4];
-    File::open(path).is_ok_and(|mut file| file.read_exact(&mut first).is_ok() && first == *b"redb")
+    let mut first = [0; STORE.len()];
+    File::open(path).is_ok_and(|mut file| file.read_exact(&mut first).is_ok() && first == STORE)
 }
 
 impl Kind {

@@ -15,14 +15,17 @@ const SHOWN: usize = 10;
 pub(super) fn print(trace: &dyn Trace, options: &EpisodeOptions) -> Result<(), Failure> {
     let statistics = laau::data::inspect_trace(trace, Normalisation::None, OutOfRange::Error)?;
     let mut rows = trace.describe();
-    let time = |time: i64| trace.show_time(time);
+    // Numbers that are times since 1970 are hard to read.
+    let epoch = statistics
+        .times
+        .filter(|(first, _)| trace.show_time(*first) == first.to_string())
+        .and_then(|(first, last)| TimeUnit::since_1970(first, last));
+    let time = |time: i64| match epoch {
+        Some(unit) => format!("{time} ({})", unit.stamp(time)),
+        None => trace.show_time(time),
+    };
     if let Some((first, last)) = statistics.times {
-        let mut words = format!("{} to {}", time(first), time(last));
-        // Numbers that are times since 1970 are hard to read.
-        if let Some(unit) = TimeUnit::since_1970(first, last).filter(|_| time(first) == first.to_string()) {
-            words += &format!(" ({} to {})", unit.stamp(first), unit.stamp(last));
-        }
-        rows.push(("times", words));
+        rows.push(("times", format!("{} to {}", time(first), time(last))));
     }
     let counts = &statistics.counts;
     let unit = statistics
@@ -35,7 +38,16 @@ pub(super) fn print(trace: &dyn Trace, options: &EpisodeOptions) -> Result<(), F
     rows.push(("step", statistics.step.map_or("-".to_owned(), in_units)));
     rows.push(("readings", counts.readings.to_string()));
     rows.push(("series", counts.series.to_string()));
-    rows.push(("gaps", counts.gaps.to_string()));
+    rows.push((
+        "gaps",
+        match counts.irregular {
+            0 => counts.gaps.to_string(),
+            irregular => format!(
+                "{}, and {irregular} distances that are no multiple of the step",
+                counts.gaps
+            ),
+        },
+    ));
     // What was understood is of use where there is too little of it, too.
     let Imported { sets, report } = match laau::data::import(trace, options) {
         Ok(imported) => imported,
@@ -58,10 +70,10 @@ pub(super) fn print(trace: &dyn Trace, options: &EpisodeOptions) -> Result<(), F
         rows.push(("gap", gap));
     }
     rows.push(("episodes in all", report.available.to_string()));
-    rows.push(("in none of them", {
-        let (readings, series) = (report.unused, report.unused_series);
-        format!("{readings} readings; {series} series have none in any")
-    }));
+    rows.push((
+        "left out",
+        format!("{} readings, {} series", report.unused, report.unused_series),
+    ));
     let sets = [&sets.train, &sets.validation, &sets.test];
     for (number, set) in sets.iter().enumerate() {
         let period = report.periods.map_or(String::new(), |periods| {

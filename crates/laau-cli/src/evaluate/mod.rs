@@ -10,7 +10,8 @@ use std::time::Duration;
 use clap::Args;
 use laau::baselines::OptOptions;
 use laau::core::{
-    Comparison, Error, Fit, FitObserver, FitSets, Fitted, Projected, Sets, Task, Unfitted, guarded_name,
+    Comparison, Error, Fit, FitObserver, FitSets, Fitted, Projected, Scaling, Sets, Task, Unfitted,
+    guarded_name,
 };
 use laau::registry::{Deployed, ProblemSpec};
 
@@ -89,10 +90,25 @@ pub(crate) fn run(arguments: &EvaluateArgs) -> Result<(), Failure> {
     let problem = arguments.problem(&saved)?;
     let task = problem.task()?;
     let [test] = sets::read(&*task.problem, !saved.is_empty(), [&arguments.test])?;
+    // Episodes that do not say how their contexts were made are as the first file that says it expects them.
+    let known = (&*arguments.test, test.episodes.scaling());
+    let of_saved = saved.iter().map(|saved| (saved.path.as_path(), saved.scaling()));
+    let known = std::iter::once(known)
+        .chain(of_saved)
+        .find(|(_, scaling)| scaling.is_some());
     for saved in &saved {
-        saved.check(&test)?;
+        saved.check_horizon(&test)?;
+        if let Some((path, scaling)) = known {
+            sets::check_scaling(
+                (&saved.path.display().to_string(), saved.scaling()),
+                (&path.display().to_string(), scaling),
+            )?;
+        }
     }
-    let incumbent = arguments.guard.unfitted(&problem, &task, &test.episodes)?;
+    let scaling = known.and_then(|(_, scaling)| scaling);
+    let incumbent = arguments
+        .guard
+        .unfitted(&problem, &task, &test.episodes, scaling)?;
     let _folder = arguments.report.prepare()?;
     let watch = Watch::new(&arguments.report)?;
     let sets = Sets {
@@ -149,17 +165,18 @@ struct Saved {
 }
 
 impl Saved {
-    /// Refuses episodes of another length than the policy is for, and contexts that were made in another way.
-    fn check(&self, test: &sets::Set) -> Result<(), Failure> {
+    /// Refuses episodes of another length than the policy is for.
+    fn check_horizon(&self, test: &sets::Set) -> Result<(), Failure> {
         let Deployed {
-            horizon,
-            horizons,
-            trained_on,
-            ..
+            horizon, horizons, ..
         } = &self.deployed;
-        let path = self.path.display().to_string();
-        test.check_horizon(&horizons.clone().unwrap_or(*horizon..=*horizon), &path)?;
-        test.check_scaling(trained_on.as_ref(), &path)
+        let horizons = horizons.clone().unwrap_or(*horizon..=*horizon);
+        test.check_horizon(&horizons, &self.path.display().to_string())
+    }
+
+    /// How the contexts were made that the policy was fitted on.
+    fn scaling(&self) -> Option<&Scaling> {
+        self.deployed.trained_on.as_ref()?.scaling.as_ref()
     }
 }
 

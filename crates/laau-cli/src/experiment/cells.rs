@@ -136,13 +136,18 @@ impl<'a> Cells<'a> {
         }
         if count < cells.len() {
             return Err(Failure::Interrupted {
-                sentence: format!(
-                    "{} of {} cells are done, and their tables are in {}",
-                    count,
-                    cells.len(),
-                    self.output.display()
-                ),
-                hint: "run the same command again to go on from there".to_owned(),
+                sentence: match count {
+                    0 => format!("stopped before the first of {} cells was done", cells.len()),
+                    _ => format!(
+                        "{count} of {} cells are done, and their tables are in {}",
+                        cells.len(),
+                        self.output.display()
+                    ),
+                },
+                hint: match count {
+                    0 => "run the same command again".to_owned(),
+                    _ => "run the same command again to go on from there".to_owned(),
+                },
             });
         }
         // Nothing is lost if it stays.

@@ -103,7 +103,7 @@ pub(crate) fn run(arguments: &TrainArgs) -> Result<(), Failure> {
     let (train, validation) = (&train.episodes, &validation.episodes);
     let spec = laau.spec(&*task.problem, train.horizon());
     spec.validate()?;
-    check_memory(&spec, settings.batch.min(train.len()))?;
+    check_memory(&spec, settings.batch, train)?;
     if let Some(checkpoint) = &checkpoint {
         files.check_spec(checkpoint, &spec)?;
     }
@@ -171,8 +171,8 @@ pub(crate) fn run(arguments: &TrainArgs) -> Result<(), Failure> {
 }
 
 /// Refuses a network that does not fit into memory: its weights, those of the best and of the last epoch, their gradients and the
-/// optimiser's averages, and what a minibatch keeps of every step.
-pub(crate) fn check_memory(spec: &ModelSpec, batch: usize) -> Result<(), Failure> {
+/// optimiser's averages, and what a minibatch of these episodes keeps of every step.
+pub(crate) fn check_memory(spec: &ModelSpec, batch: usize, episodes: &Episodes) -> Result<(), Failure> {
     const COPIES: u128 = 8;
     let bytes = size_of::<f64>() as u128;
     let weights = spec.parameter_len() as u128;
@@ -180,7 +180,7 @@ pub(crate) fn check_memory(spec: &ModelSpec, batch: usize) -> Result<(), Failure
         Network::Mlp { hidden, .. } => hidden.iter().map(|width| *width as u128).sum(),
         _ => 0,
     };
-    let steps = spec.horizon as u128 * batch as u128;
+    let steps = spec.horizon as u128 * batch.min(episodes.len()) as u128;
     memory::check(
         "training this network takes",
         (2 * units)

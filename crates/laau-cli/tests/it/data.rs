@@ -208,7 +208,7 @@ fn bad_input_is_told_with_a_hint() {
     check(
         "import table broken.csv --series host --time minute --values cpu --horizon 1 --split 1,0,0 -o out",
         "error: broken.csv, row 3, column `cpu`: expected a finite number, found `twelve`\n\
-         hint: correct the file, or choose another format; see `laau import --help`\n",
+         hint: correct the cell; see `laau import --help`\n",
     );
     check(
         "generate --horizon 0 -o a.parquet",

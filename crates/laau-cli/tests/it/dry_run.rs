@@ -49,7 +49,7 @@ gap              120 seconds
         "{told}"
     );
     assert!(
-        told.contains("\nin none of them  22 readings; 0 series have none in any\n"),
+        told.contains("\nleft out         22 readings, 0 series\n"),
         "{told}"
     );
     assert_eq!(told.matches("\nfirst of ").count(), 3, "{told}");
@@ -108,13 +108,17 @@ fn a_gap_is_a_duration_only_where_the_unit_of_times_is_known() {
             told.contains(&format!("\ngap              {} {name}\n", 2 * minute)),
             "{told}"
         );
-        let last = 1_709_272_800 * per_second + 59 * minute;
-        let dates = "(2024-03-01T06:00:00Z to 2024-03-01T06:59:00Z)";
+        let first = 1_709_272_800 * per_second;
+        let last = first + 59 * minute;
         assert!(
             told.contains(&format!(
-                "\ntimes            {} to {last} {dates}\n",
-                1_709_272_800 * per_second
+                "\ntimes            {first} (2024-03-01T06:00:00Z) to {last} (2024-03-01T06:59:00Z)\n"
             )),
+            "{told}"
+        );
+        // The periods, too.
+        assert!(
+            told.contains(&format!("series, from {first} (2024-03-01T06:00:00Z) to before ")),
             "{told}"
         );
         let report: Value = serde_json::from_str(&bench.stdout(&format!("{import} -o sets"), "")).unwrap();
@@ -201,7 +205,8 @@ fn hints_fit_what_is_wrong_and_do_what_they_say() {
         (
             "a,0,1\na,5,2\na,7,2\na,12,2\nb,0,3\nb,5,4\n",
             "t.csv, row 4, column `time`: expected times in steps of 5, the first distance, found 2 after the last reading of series `a`",
-            "of a table, --step N with --irregular-times gap makes it a gap; of azure-vm, --irregular gap does",
+            "round times that jitter to whole steps first; of a table, --step N with --irregular-times gap makes it a gap; of \
+             azure-vm, --irregular gap does",
             "--step 5 --irregular-times gap",
         ),
         (
@@ -232,7 +237,8 @@ fn rows_of_several_series_without_their_column_are_told() {
         &format!("{import} --series="),
         "",
         "error: t.csv, row 3, column `time`: series `all` has a second reading at time 0\n\
-         hint: keep one row per time; rows of several hosts, users or shops need --series NAME\n",
+         hint: keep one row per time; rows of several hosts, users or shops need --series NAME; local times come twice when clocks go \
+         back: write them with their zone\n",
     );
     bench.stdout(&format!("{import} --series host"), "");
 }
@@ -253,17 +259,92 @@ fn series_without_an_episode_are_told() {
     }
 }
 
+/// Readings that no window takes are a loss that the counts of series do not show.
+#[test]
+fn readings_that_are_in_no_episode_are_told_where_they_are_many() {
+    let bench = Bench::new();
+    let mut text = String::from("series,time,value\n");
+    for series in 0..5 {
+        // A quarter of an hour, and then an hour.
+        let times = (0..40).map(|row| 900 * row).chain((11..91).map(|row| 3600 * row));
+        for time in times {
+            writeln!(text, "s{series},{time},{}", time % 97).unwrap();
+        }
+    }
+    bench.write("t.csv", text);
+    let import = "import table t.csv --horizon 4 --split 10,2,2";
+    for output in ["--dry-run", "-o sets"] {
+        let told = bench.run(&format!("{import} {output}"), "").stderr;
+        assert_eq!(
+            told,
+            "note: 400 of 600 readings are in no episode; an episode takes readings that are a step of 900 apart, and \
+             `--dry-run` counts the gaps\n"
+        );
+    }
+    assert_eq!(
+        bench
+            .run(
+                &format!("{} --stride 50 --dry-run", import.replace("10,2,2", "2,1,1")),
+                ""
+            )
+            .stderr,
+        ""
+    );
+}
+
+#[test]
+fn what_is_no_file_is_told() {
+    let bench = Bench::new();
+    bench.write("t.csv", "series,time,value\na,0,1\na,1,2\n");
+    std::fs::create_dir(bench.path().join("part")).unwrap();
+    bench.check_failure(
+        "import table part --horizon 2 --split 1,0,0 --dry-run",
+        "",
+        "error: part: expected a file, found a folder: name the files in it, for example 'part/*.csv'\n\
+         hint: the message says what the file is; text may be packed with gzip, zlib or zstd\n",
+    );
+    // A file that is named in two ways is one.
+    let twice = bench.stdout(
+        "import table t.csv ./t.csv --horizon 2 --split 1,0,0 --dry-run",
+        "",
+    );
+    assert!(twice.contains("readings         2\n"), "{twice}");
+    for (flag, expected) in [
+        ("--budget 5", "a range, 10,15, or one per budget, 10:15,2:4"),
+        (
+            "--split 1,0",
+            "three counts, for training, validation and test: 5000,1000,2000",
+        ),
+    ] {
+        let run = bench.run(&format!("import table t.csv --dry-run {flag}"), "");
+        assert!(
+            run.stderr.contains(&format!(": expected {expected}\n")),
+            "{}",
+            run.stderr
+        );
+    }
+}
+
 #[test]
 fn cells_that_are_no_times_or_numbers_are_refused_with_the_form_that_is_read() {
     let bench = Bench::new();
     let import = "import table t.csv --horizon 2 --split 1,0,0 --normalisation none --dry-run";
     let stamps = "write times as 2024-03-01T08:00:00Z, 2024-03-01 08:00 or 2024-03-01, or number the rows; zones may follow as Z \
                   or +01:00";
+    let fractional =
+        "round the times to whole steps, or write them as whole numbers, such as milliseconds since 1970";
+    let one_way = "write all times in one way: as stamps, all with a zone or all without one, or as whole numbers in one unit";
     let missing = "fill the cell in, or leave the row out: no episode spans a row that is missing";
     let decimals = "export numbers with a decimal point, and without separators of thousands";
     for (row, hint) in [
         ("a,01/31/2024,1", stamps),
         ("a,08:00,1", stamps),
+        ("a,2024-01-31,1\na,2024-02-01T00:00:00Z,1", one_way),
+        ("a,2024-01-31,1\na,86400,1", one_way),
+        ("a,86400,1\na,2024-01-31,1", one_way),
+        ("a,,1", missing),
+        ("a,2024-01-31T00:00:00.1,1", fractional),
+        ("a,0.5,1", fractional),
         (
             "a,20240131,1",
             "write dates as 2024-01-31; --step N says that these are counts, N from one row of a series to the next",
@@ -299,10 +380,35 @@ fn a_split_by_time_that_is_too_short_is_not_told_to_split_by_time() {
     let import = "import table t.csv --horizon 2 --split 1,1,1 --normalisation none --dry-run";
     let by_series = bench.run(import, "").stderr;
     assert!(
-        by_series.contains("hint: one series can be split by time alone"),
+        by_series.contains("hint: each set needs a series of its own: --split-by time"),
         "{by_series}"
     );
+    for split in ["1,1,1", "1,0,0"] {
+        let short = "import table t.csv --horizon 4 --normalisation none --dry-run --split";
+        let too_short = bench.run(&format!("{short} {split}"), "").stderr;
+        assert!(
+            too_short.contains("hint: no run of readings is as long as the horizon"),
+            "{too_short}"
+        );
+    }
     let by_time = bench.run(&format!("{import} --split-by time --gap 0"), "").stderr;
+    assert!(
+        by_time.contains("hint: no run of readings within a period is as long as the horizon"),
+        "{by_time}"
+    );
+    // With two series, too, the default has none for the third set.
+    let rows: String = (0..40)
+        .map(|time| format!("a,{time},{time}\nb,{time},1\n"))
+        .collect();
+    bench.write("t.csv", format!("series,time,value\n{rows}"));
+    let two = bench.run(import, "").stderr;
+    assert!(
+        two.contains("hint: each set needs a series of its own: --split-by time"),
+        "{two}"
+    );
+    bench.stdout(&format!("{import} --split-by time"), "");
+    let many = import.replace("1,1,1", "50,1,1");
+    let by_time = bench.run(&format!("{many} --split-by time"), "").stderr;
     assert!(
         by_time.contains("hint: ask for fewer episodes with --split, for a shorter"),
         "{by_time}"

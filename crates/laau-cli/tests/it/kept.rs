@@ -15,6 +15,7 @@ fn a_resume_that_is_refused_leaves_the_log() {
         .spawn()
         .unwrap();
     while !bench.path().join("c").exists() {
+        assert!(other.try_wait().unwrap().is_none(), "the run has ended");
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     other.kill().unwrap();

@@ -90,7 +90,7 @@ fn a_reading_of_an_unknown_series_is_refused_and_spends_nothing() {
     let lines = run.lines();
     assert_eq!(
         lines[0],
-        "{\"error\":\"the reading cannot become a context: series `h99` was not in the trace of the training\",\
+        "{\"error\":\"the reading cannot become a context: series `h99` was not in the training, or did not vary in it\",\
          \"line\":1}"
     );
     assert!(lines[1].contains("none is named"), "{}", lines[1]);

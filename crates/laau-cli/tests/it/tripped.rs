@@ -118,7 +118,6 @@ fn a_guard_is_not_overwritten_by_its_comparison_nor_written_again() {
     assert_eq!(run.status, Some(0), "{}", run.stderr);
     assert_eq!(bench.read("v/incumbent.policy"), before);
     // The policy of a guard that is named is fitted, and its file written.
-    bench.stdout("config --default", "");
     bench.write("v/mw.policy", bench.stdout("config --default", ""));
     bench.check_failure(
         &format!("{COMPARE} --policies equal --guard mw --config v/mw.policy -o v"),
@@ -338,7 +337,10 @@ fn everything_that_is_written_can_be_inspected() {
         "",
         "error: report: this is a folder\nhint: its report is report/summary.json\n",
     );
-    bench.write("budgets.laau", "redb and more");
+    bench.write("red.csv", "redbox,time,value\na,0,1\na,1,2\n");
+    let table = bench.stdout("inspect red.csv --series redbox", "");
+    assert!(table.contains("readings"), "{table}");
+    bench.write("budgets.laau", b"redb\x1a\x0a\xa9\x0d\x0a and more");
     let run = bench.run("inspect budgets.laau", "");
     assert!(
         run.stderr
@@ -408,8 +410,18 @@ fn contexts_that_were_made_in_different_ways_are_refused() {
     for set in ["percent", "none"] {
         assert_eq!(bench.run(&train(set), "").status, Some(0));
     }
+    // Files of CSV do not say how their contexts were made.
+    let mut plain = String::from("episode,step,context,budget\n");
+    for step in 0..5 {
+        writeln!(plain, "0,{step},0.5,100").unwrap();
+    }
+    bench.write("plain.csv", plain);
     for command in [
         &format!("{compare} --test none/test.parquet"),
+        "evaluate --test plain.csv --model percent.safetensors --model none.safetensors",
+        "evaluate --test plain.csv --model none.safetensors --guard report/equal.policy",
+        "compare --train none/train.parquet --validation none/validation.parquet --policies equal -q --test plain.csv \
+         --guard report/equal.policy",
         "evaluate --test none/test.parquet --model percent.safetensors",
         "evaluate --test none/test.parquet --policy-file report/dgd.policy",
         "learn --episodes none/test.parquet --model percent.safetensors",
@@ -429,6 +441,58 @@ fn contexts_that_were_made_in_different_ways_are_refused() {
             run.stderr
         );
     }
+    for command in [
+        "evaluate --test plain.csv --model none.safetensors -q",
+        "evaluate --test plain.csv --policy-file report/equal.policy --guard report/dgd.policy -q",
+    ] {
+        let run = bench.run(command, "");
+        assert_eq!(run.status, Some(0), "laau {command}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn a_table_that_is_not_of_episodes_is_sent_to_the_import() {
+    let bench = bench();
+    bench.write("load.csv", "host,minute,load\na,0,1\n");
+    bench.check_failure(
+        "train --train load.csv --validation sets/validation.parquet -o n",
+        "",
+        "error: load.csv: expected a column `context`, found host, minute, load\n\
+         hint: this is a table, but not of episodes: make some of it with `laau import table`\n",
+    );
+}
+
+#[test]
+fn contexts_that_need_their_units_are_told_where_they_were_normalised() {
+    let bench = Bench::new();
+    let rows: String = (0..200)
+        .map(|time| format!("a,{time},{}\n", 20 + time * 7 % 50))
+        .collect();
+    bench.write("prices.csv", format!("series,time,value\n{rows}"));
+    for (normalisation, told) in [("min-max", true), ("none", false)] {
+        bench.stdout(
+            &format!(
+                "import table prices.csv --horizon 5 --split 20,5,5 --split-by time --normalisation {normalisation} -o sets"
+            ),
+            "",
+        );
+        let run = bench.run(&format!("{COMPARE} --problem trading --policies equal"), "");
+        assert_eq!(run.status, Some(0), "{}", run.stderr);
+        let expected = "sets/train.parquet: contexts were made with --normalisation min-max, and `trading` takes readings as they are";
+        assert_eq!(run.stderr.contains(expected), told, "{}", run.stderr);
+    }
+}
+
+#[test]
+fn a_minibatch_is_at_most_the_set() {
+    let bench = bench();
+    let train = |batch: &str, file: &str| {
+        bench.stdout(&format!("{TRAIN} --phases 2:0.005 --batch {batch} -o {file}"), "");
+        bench.stdout(&format!("inspect {file} --format json"), "")
+    };
+    // There are 40 episodes, and eight gigabytes of places in a minibatch of 10⁹.
+    let digests = [train("40", "a"), train("1000000000", "b")].map(|text| parsed(&text)["summary"].clone());
+    assert_eq!(digests[0], digests[1]);
 }
 
 #[test]

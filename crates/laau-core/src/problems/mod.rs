@@ -78,7 +78,7 @@ fn row_sums<const K: usize>(rows: &[f64], x: &[f64]) -> [f64; K] {
 /// The largest bound, parameter and context entry, and one over the smallest positive bound and parameter.
 ///
 /// Costs, usages and their derivatives multiply up to five of them: within the range they are finite all over the box.
-const LARGEST: f64 = 1e60;
+pub const LARGEST: f64 = 1e60;
 
 /// Refuses bounds and parameters that are neither zero nor of a magnitude between 1e-60 and 1e60.
 fn expect_magnitude<'a>(

@@ -3,13 +3,13 @@
 use std::io::{BufRead, Error, ErrorKind, Read, Result};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
-/// Bytes that are read at once.
-const BLOCK: usize = 1 << 18;
+/// Bytes that are read at once. The thread that unpacks wakes the one that reads for each block, which takes time where blocks are small.
+const BLOCK: usize = 1 << 20;
 /// Blocks that wait to be unpacked.
-const BLOCKS_WAITING: usize = 4;
+const BLOCKS_WAITING: usize = 1;
 
-/// What is read ahead. To unpack is most of the work of an import, and its thread is the last to be done: what the system copies
-/// for a read is not its business.
+/// What is read ahead. Unpacking is most of the work of an import, so its thread should not wait for a read, nor for what the system
+/// copies for one.
 pub(crate) struct Ahead {
     blocks: Receiver<Result<Vec<u8>>>,
     /// Takes back what was read, to be filled again.

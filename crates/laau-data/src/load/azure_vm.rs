@@ -152,7 +152,7 @@ impl Trace for AzureVm {
         let convert: Arc<Convert> = Arc::new(move |file, mut block| {
             if let Some(index) = block.text(1).first_empty() {
                 let row = block.first_row + index as u64;
-                return Err(Cell::new(file, row, "vmid").refuse("the name of a machine", "nothing"));
+                return Err(Cell::new(file, row, "vmid").refuse_empty("the name of a machine"));
             }
             let (times, ids, cpu) = (block.take_integers(0), block.take_text(1), block.take_numbers(2));
             let Some(table) = &table else {

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::error::{Cell, Error, printable};
+use crate::error::{Cell, CellFault, Error, printable};
 use crate::load::cells::Csv;
 use crate::load::csv::{first_row, read_csv};
 use crate::load::parquet::{parquet_names, read_parquet};
@@ -238,8 +238,8 @@ fn names_of_text(file: &Path, csv: Csv, is_separated: bool) -> Result<(Csv, Vec<
     }
 }
 
-/// What is expected where a time lies between two whole ones.
-pub(crate) const WHOLE_SECONDS: &str = "a time in whole seconds (round the times first)";
+/// What is expected where a time lies between two seconds.
+pub(crate) const WHOLE_SECONDS: &str = "a time in whole seconds";
 
 /// Whether a text is a number with a decimal comma, or with separators of thousands.
 fn is_written_otherwise(text: &str) -> bool {
@@ -251,6 +251,12 @@ fn is_written_otherwise(text: &str) -> bool {
     }
 }
 
+/// Whether a text is what programs write where there is no number.
+fn is_word_for_nothing(text: &str) -> bool {
+    const WORDS: [&str; 9] = ["nan", "nat", "na", "n/a", "null", "none", "nil", "-", "?"];
+    WORDS.contains(&text.trim().to_ascii_lowercase().as_str())
+}
+
 /// The error of a malformed cell of text.
 pub(crate) fn malformed(layout: &Layout, kind: Kind, cell: Cell, text: &str) -> Error {
     let csv = match layout.format {
@@ -258,8 +264,7 @@ pub(crate) fn malformed(layout: &Layout, kind: Kind, cell: Cell, text: &str) -> 
         Format::Parquet => None,
     };
     if text.is_empty() {
-        let found = if csv.is_none() { "``" } else { "nothing" };
-        return cell.refuse(kind.expected(), found);
+        return cell.refuse_empty(kind.expected());
     }
     // Text in the first row of a layout without header is most likely a header.
     let is_first = csv.is_some_and(|csv| !csv.header) && cell.row == 1;
@@ -271,15 +276,21 @@ pub(crate) fn malformed(layout: &Layout, kind: Kind, cell: Cell, text: &str) -> 
             found: shorten(text),
         };
     }
-    let expected = match kind {
-        Kind::Number if is_written_otherwise(text) => "a finite number with a decimal point",
-        Kind::Time(Times::Numbers) if Times::Numbers.is_between(text) => {
-            "a whole number (round the times first)"
+    let (fault, expected) = match kind {
+        Kind::Text | Kind::Any => (CellFault::Other, kind.expected()),
+        _ if is_word_for_nothing(text) => (CellFault::Missing, kind.expected()),
+        Kind::Number if is_written_otherwise(text) => {
+            (CellFault::NumberFormat, "a finite number with a decimal point")
         }
-        Kind::Time(times) if times.is_between(text) => WHOLE_SECONDS,
-        _ => kind.expected(),
+        Kind::Time(Times::Numbers) if Times::Numbers.is_fractional(text) => {
+            (CellFault::FractionalTime, "a whole number")
+        }
+        Kind::Time(times) if times.is_fractional(text) => (CellFault::FractionalTime, WHOLE_SECONDS),
+        Kind::Time(_) if Times::of(text) != Times::Unknown => (CellFault::MixedTimes, kind.expected()),
+        Kind::Time(_) => (CellFault::TimeFormat, kind.expected()),
+        Kind::Integer | Kind::Number => (CellFault::Other, kind.expected()),
     };
-    cell.refuse(expected, format!("`{}`", shorten(text)))
+    cell.refuse_for(fault, expected, format!("`{}`", shorten(text)))
 }
 
 /// A table that lacks a column.

@@ -27,32 +27,33 @@ pub(crate) fn find_either(bytes: &[u8], from: usize, a: u8, b: u8) -> Option<usi
     hit.map(|length| at + length)
 }
 
-/// Appends the places of two bytes. All in 64 bytes are marked before the first is taken: a search that begins where the last one
-/// ended has to wait for it.
-pub(crate) fn find_all(bytes: &[u8], a: u8, b: u8, places: &mut Vec<usize>) {
-    let (all_a, all_b) = (ONES * u64::from(a), ONES * u64::from(b));
-    // The highest bit of each byte that is not zero.
-    let filled = |word: u64| ((word & !HIGH) + !HIGH) | word;
+/// Passes on the places of two bytes, in order. All in 64 bytes are marked before the first is taken: a search that begins where the
+/// last one ended has to wait for it.
+pub(crate) fn find_all(bytes: &[u8], a: u8, b: u8, mut each: impl FnMut(usize)) {
     let (blocks, rest) = bytes.as_chunks::<64>();
     for (number, block) in blocks.iter().enumerate() {
+        // A loop that compilers turn into comparisons of whole vectors.
+        let mut marks = [0_u8; 64];
+        for (mark, byte) in marks.iter_mut().zip(block) {
+            *mark = u8::from(*byte == a) | u8::from(*byte == b);
+        }
         let mut hits = 0;
-        for (place, word) in block.as_chunks().0.iter().enumerate() {
-            let word = u64::from_le_bytes(*word);
-            let found = !(filled(word ^ all_a) & filled(word ^ all_b)) & HIGH;
-            // The product moves the eight bits into the highest byte.
-            hits |= ((found >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) << (8 * place);
+        for (place, word) in marks.as_chunks().0.iter().enumerate() {
+            // The product moves the eight marks into the highest byte.
+            let word = u64::from_le_bytes(*word).wrapping_mul(0x0102_0408_1020_4080);
+            hits |= (word >> 56) << (8 * place);
         }
         while hits != 0 {
-            places.push(64 * number + hits.trailing_zeros() as usize);
+            each(64 * number + hits.trailing_zeros() as usize);
             hits &= hits - 1;
         }
     }
     let behind = bytes.len() - rest.len();
-    let found = rest
-        .iter()
-        .enumerate()
-        .filter(|(_, byte)| **byte == a || **byte == b);
-    places.extend(found.map(|(place, _)| behind + place));
+    for (place, byte) in rest.iter().enumerate() {
+        if *byte == a || *byte == b {
+            each(behind + place);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -66,7 +67,7 @@ mod tests {
                 let mut bytes = vec![b'-'; length];
                 bytes[at] = b',';
                 let mut places = Vec::new();
-                find_all(&bytes, b'\n', b',', &mut places);
+                find_all(&bytes, b'\n', b',', |place| places.push(place));
                 assert_eq!(places, [at]);
                 let from_here = (0..=at).map(|from| find_either(&bytes, from, b',', b'\n'));
                 assert!(from_here.into_iter().all(|found| found == Some(at)));
@@ -76,7 +77,7 @@ mod tests {
         let high = [0x80, 0x2d, 0x8b, 0xff, 0x00, 0x0b, 0x0a, 0x2c, 0x0a, 0x0b, 0x2d];
         assert_eq!(find_either(&high, 0, b',', b'\n'), Some(6));
         let mut places = Vec::new();
-        find_all(&high.repeat(12), b',', b'\n', &mut places);
+        find_all(&high.repeat(12), b',', b'\n', |place| places.push(place));
         let expected: Vec<_> = (0..12)
             .flat_map(|again| [6, 7, 8].map(|at| 11 * again + at))
             .collect();

@@ -52,19 +52,21 @@ impl Cells {
             text.rfind('\n').map_or(0, |end| end + 1)
         };
         let bytes = &text.as_bytes()[..whole];
+        let Self { ends, rows, broken } = self;
+        let mut end = |place| {
+            ends.push(place);
+            if bytes.get(place) != Some(&csv.separator) {
+                rows.push(ends.len());
+            }
+        };
         let found = if csv.quoted && bytes.contains(&b'"') {
-            find_outside_quotes(bytes, csv.separator, &mut self.ends, &mut self.broken)
+            find_outside_quotes(bytes, csv.separator, &mut end, broken)
         } else {
-            find_all(bytes, csv.separator, b'\n', &mut self.ends);
+            find_all(bytes, csv.separator, b'\n', &mut end);
             Ok(())
         };
         if is_last && found.is_ok() && bytes.last().is_some_and(|byte| *byte != b'\n') {
-            self.ends.push(bytes.len());
-        }
-        for (cell, &end) in self.ends.iter().enumerate() {
-            if bytes.get(end) != Some(&csv.separator) {
-                self.rows.push(cell + 1);
-            }
+            end(bytes.len());
         }
         match found {
             // The rest of it is still to come.
@@ -170,11 +172,11 @@ pub(crate) fn has_lone_return(row: &str) -> bool {
     !row.contains('"') && row.trim_end_matches(['\r', '\n']).contains('\r')
 }
 
-/// Appends the places outside quotes where a cell ends, and those of quoted cells with a line break.
+/// Passes on the places outside quotes where a cell ends, and appends those of quoted cells with a line break.
 fn find_outside_quotes(
     bytes: &[u8],
     separator: u8,
-    places: &mut Vec<usize>,
+    mut each: impl FnMut(usize),
     broken: &mut Vec<Range<usize>>,
 ) -> Result<(), BadQuote> {
     let mut at = 0;
@@ -192,7 +194,7 @@ fn find_outside_quotes(
         }
         match find_either(bytes, at, separator, b'\n') {
             Some(place) => {
-                places.push(place);
+                each(place);
                 at = place + 1;
             }
             None => break,

@@ -2,8 +2,11 @@
 
 use std::path::Path;
 
-use crate::error::{Cell, Error, invalid};
+use laau_core::problems::LARGEST;
+
+use crate::error::{Cell, CellFault, Error, invalid};
 use crate::load::series::SeriesIndex;
+use crate::load::time::TimeUnit;
 use crate::load::trace::{Dropped, Irregular, Order, Readings, Run, Step, Trace, ValueColumn};
 use crate::windows::options::{Normalisation, OutOfRange};
 
@@ -62,8 +65,8 @@ pub(crate) struct CheckedTrace<'a> {
     contradiction: Option<(Error, u32)>,
 }
 
-/// Readings that are looked at behind a distance that contradicts the inferred step. Rows in no order do so before one of them goes
-/// back in time, which is what is wrong with them.
+/// Readings that are looked at behind a distance that contradicts the inferred step. Unsorted rows often break the step before one of
+/// them goes back in time, and then that is the error to report.
 const LOOK_AHEAD: u32 = 10_000;
 
 impl<'a> CheckedTrace<'a> {
@@ -156,8 +159,9 @@ impl<'a> CheckedTrace<'a> {
                 continue;
             }
             let (lower, upper) = self.range;
-            let inside =
-                |column: &ValueColumn, v: f64| v.is_finite() && (column.fixed || (lower <= v && v <= upper));
+            let inside = |column: &ValueColumn, v: f64| {
+                v.abs() <= LARGEST && (column.fixed || (lower <= v && v <= upper))
+            };
             if !self.columns.iter().zip(values).all(|(c, v)| inside(c, *v)) {
                 self.count_clamped(file, run, values)?;
             }
@@ -217,6 +221,19 @@ impl<'a> CheckedTrace<'a> {
         if distance == step {
             return Ok(true);
         }
+        // Whoever gave the step knows what the times count.
+        if self.is_inferred {
+            let unit = |time| TimeUnit::since_1970(time, time);
+            if let (Some(before), Some(now)) = (unit(previous), unit(time))
+                && before != now
+            {
+                return Err(cell().refuse_for(
+                    CellFault::MixedTimes,
+                    "times since 1970 in one unit",
+                    format!("{} after {}: {time} after {previous}", now.name(), before.name()),
+                ));
+            }
+        }
         if distance % step == 0 {
             self.counts.gaps += 1;
         } else if self.irregular == Irregular::Gap {
@@ -240,29 +257,29 @@ impl<'a> CheckedTrace<'a> {
     /// Counts the values of a reading that its contexts will be clamped for.
     ///
     /// # Errors
-    /// A value that is no finite number, or one outside the range where it is not to be clamped.
+    /// A value that is no number, one outside the range where it is not to be clamped, and one that no problem takes.
     #[cold]
     fn count_clamped(&mut self, file: &Path, run: Run<'_>, values: &[f64]) -> Result<(), Error> {
         let (lower, upper) = self.range;
         for (column, &value) in self.columns.iter().zip(values) {
             let cell = || Cell::new(file, run.row, column.name.as_str());
             if value.is_nan() {
-                return Err(cell().refuse("a finite number", value.to_string()));
+                return Err(cell().refuse_for(CellFault::Missing, "a finite number", value.to_string()));
             }
             let inside = if column.fixed {
                 value
             } else {
                 value.clamp(lower, upper)
             };
-            if inside == value && value.is_finite() {
+            if inside == value && value.abs() <= LARGEST {
                 continue;
             }
-            if self.out_of_range == OutOfRange::Error || !inside.is_finite() {
+            if self.out_of_range == OutOfRange::Error || inside.abs() > LARGEST {
                 return Err(Error::OutOfRange {
                     cell: cell(),
                     value,
-                    lower,
-                    upper,
+                    lower: lower.max(-LARGEST),
+                    upper: upper.min(LARGEST),
                 });
             }
             self.counts.clamped += 1;

@@ -23,6 +23,8 @@ use crate::load::number::{integer, number};
 
 /// Bytes that are unpacked at once, few enough to stay in a processor's cache until they are parsed.
 const CHUNK: usize = 1 << 18;
+/// Bytes of the first chunk: enough for the first row, which is often all that is wanted.
+const FIRST_CHUNK: usize = 1 << 14;
 /// Chunks that wait for the parser.
 const CHUNKS_WAITING: usize = 16;
 /// The longest row. Whoever forgets to close a quote would have the rest of the file in memory.
@@ -77,12 +79,12 @@ pub(crate) fn first_row(
             return Ok((0, false));
         }
         let row = &text[..cells.start(1).min(text.len())];
-        let line = row.trim_end();
+        let line = row.trim_end_matches(['\r', '\n']);
         if line.len() == 5 && line.starts_with("sep=") {
             return Err(Fault::Error(Error::OtherKind {
                 file: file.to_path_buf(),
                 expected: "a table from the first line on",
-                found: format!("`{line}`, which is for Excel alone: delete that line"),
+                found: format!("`{}`, which is for Excel alone: delete that line", shorten(line)),
             }));
         }
         if has_lone_return(row) {
@@ -268,9 +270,11 @@ fn unpack(
 ) {
     // The beginning of a line whose end is still packed.
     let mut line: Vec<u8> = Vec::new();
+    let mut size = FIRST_CHUNK;
     loop {
         let mut chunk = spares.try_recv().unwrap_or_default();
-        chunk.resize(CHUNK, 0);
+        chunk.resize(size, 0);
+        size = CHUNK;
         chunk[..line.len()].copy_from_slice(&line);
         let (length, outcome) = fill(&mut *source, &mut chunk, line.len());
         let is_end = length < chunk.len();
@@ -326,8 +330,8 @@ struct Parser<'a> {
     /// How many empty cells may be behind them in every row. Some programs end all rows with a separator, and some the header too; in
     /// some rows of many it is rather a decimal comma, which moves an empty last cell behind the columns.
     trailing: usize,
-    /// Whether rows have these cells, as the first row with all columns says, which is this one.
-    ends: Option<(bool, u64)>,
+    /// Whether the first row has these cells, as all others then must, and the number of that row.
+    padding: Option<(bool, u64)>,
     cells: Cells,
 }
 
@@ -345,7 +349,7 @@ impl<'a> Parser<'a> {
         Self {
             width,
             trailing: (slots.len() - width).max(is_never_empty.into()),
-            ends: None,
+            padding: None,
             file,
             csv,
             layout,
@@ -385,18 +389,18 @@ impl<'a> Parser<'a> {
             .map(|(_, kind)| Column::with_capacity(*kind, rows.len()))
             .collect();
         // The row and column of the first error.
-        let (width, mut ends) = (self.width, self.ends);
+        let (width, mut padding) = (self.width, self.padding);
         let is_uneven = |row: &usize| {
             let count = cells.columns(*row);
-            let contents = (0..count).map(|column| cells.get(self.csv, text, *row, column));
-            let has_end = count > width && self.has_end(contents);
-            let (expected, _) = *ends.get_or_insert((has_end, first_row + (row - rows.start) as u64));
-            has_end != expected || (count != width && !has_end)
+            let content = |column| cells.get(self.csv, text, *row, column);
+            let is_long = count > width && self.is_padded(count, |column| content(column).is_empty());
+            let (expected, _) = *padding.get_or_insert((is_long, first_row + (row - rows.start) as u64));
+            is_long != expected || (count != width && !is_long)
         };
         // In a row, a cell too many or too few comes before a malformed one.
         let uneven = rows.clone().find(is_uneven);
         let mut wrong = uneven.map(|row| (row, width));
-        self.ends = ends;
+        self.padding = padding;
         for (column, slot) in self.slots.iter().enumerate() {
             let Some(slot) = *slot else { continue };
             let contents = cells.column(self.csv, text, rows.clone(), column);
@@ -407,7 +411,7 @@ impl<'a> Parser<'a> {
                 wrong = Some((row, column));
             }
         }
-        // Whoever wants the first row alone may want less of it.
+        // Not where only the first row is read: the types of its columns may still be unknown.
         let is_whole = self.limit == u64::MAX;
         let swallowed = cells
             .broken_lines(text)
@@ -444,10 +448,10 @@ impl<'a> Parser<'a> {
         Ok((end, block))
     }
 
-    /// Whether a row of these cells ends with the empty ones that rows may have behind their columns.
-    fn has_end(&self, cells: impl ExactSizeIterator<Item = impl AsRef<str>>) -> bool {
-        let is_long = self.trailing > 0 && cells.len() == self.width + self.trailing;
-        is_long && cells.skip(self.width).all(|cell| cell.as_ref().is_empty())
+    /// Whether a row of so many cells ends with the empty ones that rows may have behind their columns.
+    fn is_padded(&self, count: usize, is_empty: impl Fn(usize) -> bool) -> bool {
+        let is_long = self.trailing > 0 && count == self.width + self.trailing;
+        is_long && (self.width..count).all(is_empty)
     }
 
     /// Whether a line that is in quotes would do as a row: then a quote is open that nobody meant to open.
@@ -460,7 +464,7 @@ impl<'a> Parser<'a> {
             Some(Kind::Text | Kind::Any) | None => None,
         };
         let mut read = self.slots.iter().zip(&cells).filter_map(reads).peekable();
-        (cells.len() == self.width || self.has_end(cells.iter()))
+        (cells.len() == self.width || self.is_padded(cells.len(), |cell| cells[cell].is_empty()))
             && read.peek().is_some()
             && read.all(|reads| reads)
     }
@@ -476,7 +480,7 @@ impl<'a> Parser<'a> {
                 found: count,
             };
         }
-        let row = match self.ends {
+        let row = match self.padding {
             // This row is as it should be: the first one ends with a separator too many.
             Some((true, first)) if count == expected => first,
             _ => row,
@@ -555,7 +559,8 @@ mod tests {
 
     #[test]
     fn chunks_end_with_a_line_unless_it_is_longer() {
-        let text = "0123456\n".repeat(CHUNK / 8) + "01\n" + &"x".repeat(3 * CHUNK) + "\n1";
+        let first = "0123456\n".repeat(FIRST_CHUNK / 8);
+        let text = first + &"0123456\n".repeat(CHUNK / 8) + "01\n" + &"x".repeat(3 * CHUNK) + "\n1";
         let (sender, chunks) = sync_channel(16);
         let (_spare, spares) = channel();
         unpack(Box::new(std::io::Cursor::new(text.clone())), &sender, &spares);
@@ -563,6 +568,6 @@ mod tests {
         let chunks: Vec<_> = chunks.iter().map(Result::unwrap).collect();
         assert_eq!(chunks.concat(), text.as_bytes());
         let lengths: Vec<_> = chunks.iter().map(Vec::len).collect();
-        assert_eq!(lengths, [CHUNK, 3, CHUNK, CHUNK, CHUNK, 2]);
+        assert_eq!(lengths, [FIRST_CHUNK, CHUNK, 3, CHUNK, CHUNK, CHUNK, 2]);
     }
 }

@@ -13,7 +13,7 @@ use polars::prelude::{
     infer_schema,
 };
 
-use crate::error::{Cell, Error};
+use crate::error::{Cell, CellFault, Error};
 use crate::load::block::{
     Block, Column, Kind, Layout, WHOLE_SECONDS, Wanted, lock, malformed, missing_column, shorten,
 };
@@ -314,18 +314,18 @@ fn read_row_groups(
         row_groups: Vec::new(),
         ..metadata.clone()
     };
-    // Whoever takes the rows would take a group without any for the end of the file.
+    // An empty frame would be taken for the end of the file.
+    let mut left = limit.unwrap_or(usize::MAX);
     for group in metadata.row_groups.iter().filter(|group| group.num_rows() > 0) {
         one.num_rows = group.num_rows();
         one.row_groups = vec![group.clone()];
+        let rows = left.min(one.num_rows);
+        left -= rows;
         let mut reader = ParquetReader::new(source.try_clone()?)
             .with_columns(Some(names.clone()))
-            .with_slice(Some((
-                0,
-                limit.map_or(one.num_rows, |limit| limit.min(one.num_rows)),
-            )));
+            .with_slice(Some((0, rows)));
         reader.set_metadata(Arc::new(one.clone()));
-        if each(reader.finish()?.select(&names)?)? {
+        if each(reader.finish()?.select(&names)?)? || left == 0 {
             break;
         }
     }
@@ -375,7 +375,7 @@ fn convert_column(
         let value = series.get(index).unwrap_or(AnyValue::Null);
         match value.get_str() {
             Some(text) => malformed(layout, *kind, cell, text),
-            None if value.is_null() => cell.refuse(kind.expected(), "nothing"),
+            None if value.is_null() => cell.refuse_empty(kind.expected()),
             None => cell.refuse(kind.expected(), value.to_string()),
         }
     };
@@ -386,7 +386,7 @@ fn convert_column(
             let stamps = Stamps::of(series).map_err(fault)?;
             let mut texts = Texts::with_capacity(stamps.counts.len());
             for count in stamps.counts.iter() {
-                texts.push(&count.map_or_else(String::new, |count| stamps.told(count)));
+                texts.push(&count.map_or_else(String::new, |count| stamps.to_text(count)));
             }
             Ok(Column::Text(texts))
         }
@@ -409,8 +409,11 @@ fn convert_column(
                 .map(|(index, count)| {
                     let count = count.ok_or_else(|| wrong(index))?;
                     stamps.seconds(count).ok_or_else(|| {
-                        Cell::new(file, first_row + index as u64, name)
-                            .refuse(WHOLE_SECONDS, stamps.told(count))
+                        Cell::new(file, first_row + index as u64, name).refuse_for(
+                            CellFault::FractionalTime,
+                            WHOLE_SECONDS,
+                            stamps.to_text(count),
+                        )
                     })
                 })
                 .collect::<Result<_, _>>()
@@ -458,7 +461,7 @@ impl Stamps {
     }
 
     /// As it is written in text.
-    fn told(&self, count: i64) -> String {
+    fn to_text(&self, count: i64) -> String {
         let whole = stamp(count.div_euclid(self.parts) * self.seconds);
         match count.rem_euclid(self.parts) {
             0 if self.parts == 1 => whole.split('T').next().unwrap_or_default().to_owned(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Cell, Error, invalid, printable};
+use crate::error::{Cell, CellFault, Error, invalid, printable};
 use crate::load::block::{Format, Kind, Layout, Wanted, column_names, find_names, missing_column};
 use crate::load::cells::Csv;
 use crate::load::parquet::times_of_type;
@@ -148,16 +148,16 @@ fn first_times(file: &(PathBuf, Layout), wanted: &[Wanted]) -> Result<Times, Err
 /// # Errors
 /// A date without dashes, times since 1970 in another unit than those of the file before.
 fn check_numbers(files: &[(i64, (PathBuf, Layout))], time: &str) -> Result<(), Error> {
-    let refuse = |(file, layout): &(PathBuf, Layout), expected, found: String| {
+    let refuse = |(file, layout): &(PathBuf, Layout), fault, expected, found: String| {
         let row = 1 + u64::from(matches!(layout.format, Format::Csv(csv) if csv.header));
         let found = format!("{found} (if that is a count, give its step)");
-        Err(Cell::new(file, row, time).refuse(expected, found))
+        Err(Cell::new(file, row, time).refuse_for(fault, expected, found))
     };
     let mut before = None;
     for (first, file) in files {
         if is_date_in_digits(*first) {
-            let found = format!("`{first}`");
-            return refuse(file, "a date with dashes, such as 2024-01-31", found);
+            let (expected, found) = ("a date with dashes, such as 2024-01-31", format!("`{first}`"));
+            return refuse(file, CellFault::DateInDigits, expected, found);
         }
         let Some(unit) = TimeUnit::since_1970(*first, *first) else {
             continue;
@@ -170,7 +170,7 @@ fn check_numbers(files: &[(i64, (PathBuf, Layout))], time: &str) -> Result<(), E
                 of.display(),
                 unit.name()
             );
-            return refuse(file, "times since 1970 in one unit", found);
+            return refuse(file, CellFault::MixedTimes, "times since 1970 in one unit", found);
         }
     }
     Ok(())
@@ -256,10 +256,11 @@ impl Trace for Table {
     }
 
     fn show_time(&self, time: i64) -> String {
-        if self.times.are_stamps() {
-            stamp(time)
-        } else {
-            time.to_string()
+        match self.times {
+            Times::Zoned => stamp(time),
+            // As it is written: without a zone.
+            Times::Stamps => stamp(time).trim_end_matches('Z').to_owned(),
+            Times::Numbers | Times::Unknown => time.to_string(),
         }
     }
 
@@ -282,7 +283,7 @@ impl Trace for Table {
             };
             if let Some(index) = ids.first_empty() {
                 let row = block.first_row + index as u64;
-                return Err(Cell::new(file, row, series.as_str()).refuse("the name of a series", "nothing"));
+                return Err(Cell::new(file, row, series.as_str()).refuse_empty("the name of a series"));
             }
             let times = block.take_integers(0);
             let columns = (0..width).map(|column| block.take_numbers(1 + column)).collect();

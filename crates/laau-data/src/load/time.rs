@@ -18,10 +18,12 @@ pub enum TimeUnit {
 }
 
 impl TimeUnit {
-    /// The unit in which all times from the first to the last are times since 1970, from 1990 to 2100; none if there is none.
+    /// The unit in which all times from the first to the last are times since 1970, from 1991 to 2100; none if there is none.
+    ///
+    /// Earlier years are left to other clocks: as nanoseconds, the ticks that .NET counts from 2001 to 2100 all lie in 1990.
     #[must_use]
     pub fn since_1970(first: i64, last: i64) -> Option<Self> {
-        const YEARS: std::ops::Range<i64> = 631_152_000..4_102_444_800;
+        const YEARS: std::ops::Range<i64> = 662_688_000..4_102_444_800;
         [
             Self::Second,
             Self::Millisecond,
@@ -108,8 +110,8 @@ impl Times {
         is_whole.then_some(time)
     }
 
-    /// Whether a text would be a time if it were rounded.
-    pub(crate) fn is_between(self, text: &str) -> bool {
+    /// Whether a text is a time of this kind that lies between two whole ones.
+    pub(crate) fn is_fractional(self, text: &str) -> bool {
         let parts = match self {
             Self::Unknown => None,
             Self::Numbers => number(text),
@@ -185,14 +187,21 @@ fn stamp_parts(text: &str) -> Option<(Times, i64, bool)> {
     Some((times, seconds, is_whole))
 }
 
-/// Whether a whole number is a date, or a date with a time, that is written without dashes: `20240131`, `2024013106`, `20240131063000`. Its distance to
-/// the next one is no time.
+/// Whether a whole number is a date, or a date with a time, that is written without dashes: `20240131`, `2024013106`, `20240131063000`,
+/// `240131`, the month `202401` or the day of a year `2024031`. Its distance to the next one is no time.
 pub(crate) fn is_date_in_digits(number: i64) -> bool {
     let (date, clock) = match number {
+        190_001..210_100 if (1..=12).contains(&(number % 100)) => return true,
+        1_900_001..2_101_000 => return (1..=366).contains(&(number % 1000)),
+        // Of two digits of a year, the last century's are as likely as any other number.
+        100_101..500_000 => (20_000_000 + number, 0),
         19_000_000..21_010_000 => (number, 0),
         1_900_000_000..2_101_000_000 => (number / 100, number % 100 * 10_000),
         190_000_000_000..210_100_000_000 => (number / 10_000, number % 10_000 * 100),
         19_000_000_000_000..21_010_000_000_000 => (number / 1_000_000, number % 1_000_000),
+        19_000_000_000_000_000..21_010_000_000_000_000 => {
+            (number / 1_000_000_000, number / 1_000 % 1_000_000)
+        }
         _ => return false,
     };
     let (year, month, day) = (date / 10_000, date / 100 % 100, date % 100);
@@ -333,11 +342,11 @@ mod tests {
 
     #[test]
     fn what_lies_between_two_seconds_is_known_as_such() {
-        assert!(Times::Zoned.is_between("2025-03-25T00:00:00.250Z"));
-        assert!(Times::Stamps.is_between("2025-03-25T00:00:00.250"));
-        assert!(Times::Numbers.is_between("1742860800.5"));
-        assert!(!Times::Stamps.is_between("2025-03-25T00:00:00.x"));
-        assert!(!Times::Numbers.is_between("2025-03-25T00:00:00.250Z"));
+        assert!(Times::Zoned.is_fractional("2025-03-25T00:00:00.250Z"));
+        assert!(Times::Stamps.is_fractional("2025-03-25T00:00:00.250"));
+        assert!(Times::Numbers.is_fractional("1742860800.5"));
+        assert!(!Times::Stamps.is_fractional("2025-03-25T00:00:00.x"));
+        assert!(!Times::Numbers.is_fractional("2025-03-25T00:00:00.250Z"));
         assert_eq!(Times::of("2025-03-25T00:00:00.250Z"), Times::Zoned);
         assert_eq!(Times::of("2025-03-25"), Times::Stamps);
         assert_eq!(Times::of("0.5"), Times::Numbers);
@@ -352,6 +361,10 @@ mod tests {
             2_024_013_123,
             202_401_312_359,
             20_240_229_235_959,
+            20_240_229_235_959_999,
+            240_131,
+            202_401,
+            2_024_366,
         ] {
             assert!(is_date_in_digits(date), "{date}");
         }
@@ -364,6 +377,13 @@ mod tests {
             2_024_013_124,
             202_401_312_400,
             20_240_131_006_000,
+            20_240_131_006_000_000,
+            240_132,
+            241_301,
+            202_413,
+            2_024_367,
+            86_400,
+            100_000,
             1_706_659_200,
             1_706_659_200_000,
             1_706_659_200_000_000,

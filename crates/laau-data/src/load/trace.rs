@@ -1,5 +1,6 @@
 //! The interface of a trace: series of readings in time, visited in batches.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -258,8 +259,8 @@ pub fn expand(patterns: &[String]) -> Result<Vec<PathBuf>, Error> {
     let mut files = Vec::new();
     for pattern in patterns {
         let before = files.len();
-        if Path::new(pattern).is_file() {
-            files.push(PathBuf::from(pattern));
+        if let Some(file) = named(pattern)? {
+            files.push(file);
             continue;
         }
         refuse_unreadable_names(pattern)?;
@@ -284,8 +285,34 @@ pub fn expand(patterns: &[String]) -> Result<Vec<PathBuf>, Error> {
         return Err(invalid("paths", "expected at least one file"));
     }
     files.sort_by_key(|file| natural(file));
-    files.dedup();
+    // One file may be named in several ways.
+    let mut known = BTreeSet::new();
+    files.retain(|file| known.insert(file.canonicalize().unwrap_or_else(|_| file.clone())));
     Ok(files)
+}
+
+/// The file that a pattern names as it is, if it does.
+///
+/// # Errors
+/// Something else of that name, or a folder that cannot be searched.
+fn named(pattern: &str) -> Result<Option<PathBuf>, Error> {
+    let file = PathBuf::from(pattern);
+    let found = match file.metadata() {
+        Ok(found) if found.is_file() => return Ok(Some(file)),
+        Ok(found) if found.is_dir() => {
+            format!("a folder: name the files in it, for example '{pattern}/*.csv'")
+        }
+        Ok(_) => "a pipe or a device: write it to a file first, since it is read more than once".to_owned(),
+        Err(source) if source.kind() == std::io::ErrorKind::PermissionDenied => {
+            return Err(Error::Io { file, source });
+        }
+        Err(_) => return Ok(None),
+    };
+    Err(Error::OtherKind {
+        file,
+        expected: "a file",
+        found,
+    })
 }
 
 /// Refuses a pattern that means a file whose name is not UTF-8: a glob passes over it, and its readings would be missing.
@@ -305,7 +332,7 @@ fn refuse_unreadable_names(pattern: &str) -> Result<(), Error> {
         // What cannot be listed cannot be read either, and that says why.
         let Ok(entry) = entry else { continue };
         let found = entry.file_name();
-        if found.to_str().is_none() && name.matches(&found.to_string_lossy()) {
+        if found.to_str().is_none() && name.matches(&found.to_string_lossy()) && entry.path().is_file() {
             return Err(Error::OtherKind {
                 file: entry.path(),
                 expected: "a name in UTF-8",

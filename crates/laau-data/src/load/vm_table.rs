@@ -135,7 +135,7 @@ impl VmTable {
         [id, category, cores, memory]: [&str; 4],
     ) -> Result<(), Error> {
         if id.is_empty() {
-            return Err(Cell::new(file, row, "vmid").refuse("the name of a machine", "nothing"));
+            return Err(Cell::new(file, row, "vmid").refuse_empty("the name of a machine"));
         }
         let cores = Bucket::parse(file, row, "vmcorecount", cores)?;
         let memory = Bucket::parse(file, row, "vmmemory", memory)?;

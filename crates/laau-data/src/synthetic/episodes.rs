@@ -232,7 +232,7 @@ pub(super) fn check(options: &GenerateOptions) -> Result<(), Error> {
     expect(
         "number of steps of all episodes",
         options.episodes as f64 * options.horizon as f64,
-        // No part has more series than it has numbers for them, and none of what does not fit into memory is begun.
+        // Series are numbered within a part, in 40 bits; and a run that does not fit into memory fails here, before it begins.
         contexts.is_some_and(|contexts| {
             contexts <= 1 << 40 && Vec::<f64>::new().try_reserve_exact(contexts).is_ok()
         }),

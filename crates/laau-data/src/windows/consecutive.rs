@@ -31,7 +31,7 @@ pub(crate) struct Made {
     pub(crate) available: u64,
     /// Readings that are in none of them.
     pub(crate) unused: u64,
-    /// Series without a reading in any of them.
+    /// Series that none of them can be made of.
     pub(crate) unused_series: u64,
     pub(crate) floored: u64,
     pub(crate) scaling: Scaling,
@@ -59,12 +59,15 @@ pub(crate) fn consecutive(trace: &dyn Trace, options: &EpisodeOptions) -> Result
     let mut cutter = Cutter::new(options, width, size, periods);
     read_windows(&mut checked, &mut cutter, options.seed, |reading, window| {
         // What comes after the training must not be known to it.
-        if periods.of(reading.time) == Some(0) {
-            scale.learn(reading.series, reading.values);
+        match periods.of(reading.time) {
+            Some(0) => scale.learn(reading.series, reading.values),
+            Some(_) => scale.expect(reading.series, reading.values),
+            None => {}
         }
         if let Some((priority, start, window)) = window {
-            pool.offer(priority, reading.series, start, window);
+            pool.offer(priority, reading.series, start, window)?;
         }
+        Ok(())
     })?;
     for (series, tally) in cutter.tallies.iter_mut().enumerate() {
         if !scale.knows(series) {
@@ -108,7 +111,7 @@ pub(crate) fn consecutive(trace: &dyn Trace, options: &EpisodeOptions) -> Result
         counts: checked.counts,
         available: counts.iter().flatten().map(|count| *count as u64).sum(),
         unused: checked.counts.readings - covered,
-        unused_series: counts.iter().filter(|counts| **counts == [0; 3]).count() as u64,
+        unused_series: sets.series_in_none(&counts),
         floored: scale.floored,
         scaling: scale.scaling(&checked.index, options.out_of_range),
         series: sets.series_per_set(&counts),
@@ -138,8 +141,9 @@ fn second_pass(
         if let Some((priority, start, window)) = window
             && let Some(set) = sets.set(reading.series, start)
         {
-            pools[set].offer(priority, reading.series, start, window);
+            pools[set].offer(priority, reading.series, start, window)?;
         }
+        Ok(())
     })?;
     scale.restart();
     let mut contexts: [Vec<f64>; 3] = Default::default();
@@ -161,7 +165,7 @@ fn read_windows(
     checked: &mut CheckedTrace<'_>,
     cutter: &mut Cutter,
     seed: u64,
-    mut each: impl FnMut(&Reading<'_>, Option<(u64, i64, &[f64])>),
+    mut each: impl FnMut(&Reading<'_>, Option<(u64, i64, &[f64])>) -> Result<(), Error>,
 ) -> Result<(), Error> {
     checked.read(Order::Series, |reading| {
         let window = cutter.push(&reading)?;
@@ -171,8 +175,7 @@ fn read_windows(
                 let priority = mix(&[seed, CANDIDATES, reading.series_hash, start.cast_unsigned()]);
                 (priority, start, values)
             }),
-        );
-        Ok(())
+        )
     })
 }
 

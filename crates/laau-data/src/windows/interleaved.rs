@@ -27,16 +27,21 @@ pub(crate) fn interleaved(trace: &dyn Trace, options: &EpisodeOptions) -> Result
         }
         let period = periods.of(reading.time);
         // What comes after the training must not be known to it.
-        if period == Some(0) {
-            scale.learn(reading.series, reading.values);
+        match period {
+            Some(0) => scale.learn(reading.series, reading.values),
+            Some(_) => scale.expect(reading.series, reading.values),
+            None => {}
         }
-        if let Some(period) = period
-            && scale.knows(reading.series)
-        {
+        if let Some(period) = period {
             counts[reading.series][period] += 1;
         }
         Ok(())
     })?;
+    for (series, counts) in counts.iter_mut().enumerate() {
+        if !scale.knows(series) {
+            *counts = [0; 3];
+        }
+    }
     let sets = deal(&first.index, &counts, periods, options)?;
 
     // series are known by number; the second pass may meet them in another order
@@ -57,7 +62,7 @@ pub(crate) fn interleaved(trace: &dyn Trace, options: &EpisodeOptions) -> Result
         }
         if reading.time > now {
             for line in &mut lines {
-                line.flush(now);
+                line.flush(now)?;
             }
             now = reading.time;
         }
@@ -82,7 +87,7 @@ pub(crate) fn interleaved(trace: &dyn Trace, options: &EpisodeOptions) -> Result
         Ok(())
     })?;
     for line in &mut lines {
-        line.flush(now);
+        line.flush(now)?;
     }
 
     let (mut available, mut used) = (0, 0);
@@ -109,7 +114,7 @@ pub(crate) fn interleaved(trace: &dyn Trace, options: &EpisodeOptions) -> Result
         counts: second.counts,
         available,
         unused: second.counts.readings - used,
-        unused_series: counts.iter().filter(|counts| **counts == [0; 3]).count() as u64,
+        unused_series: sets.series_in_none(&counts),
         floored: scale.floored,
         scaling: scale.scaling(&first_index, options.out_of_range),
         series: sets.series_per_set(&counts),
@@ -211,7 +216,10 @@ impl Line {
     ///
     /// If they fill an episode, all its steps are of this time, and the remaining readings are dropped. Otherwise the episode
     /// continues at the next time, and never with the same series twice in a row if there is another.
-    fn flush(&mut self, now: i64) {
+    ///
+    /// # Errors
+    /// More episodes than there is memory for.
+    fn flush(&mut self, now: i64) -> Result<(), Error> {
         self.waiting.sort_unstable();
         let whole = self.waiting.len() * self.width >= self.size;
         if whole {
@@ -229,8 +237,8 @@ impl Line {
             self.owners_of_episode.push(series);
             if self.episode.len() == self.size {
                 let priority = mix(&[self.seed, CANDIDATES, self.set, self.cut.cast_unsigned()]);
-                self.episodes.offer(priority, 0, now, &self.episode);
-                self.owners.offer(priority, 0, now, &self.owners_of_episode);
+                self.episodes.offer(priority, 0, now, &self.episode)?;
+                self.owners.offer(priority, 0, now, &self.owners_of_episode)?;
                 self.cut += 1;
                 self.restart();
             }
@@ -240,6 +248,7 @@ impl Line {
         }
         self.waiting = waiting;
         self.values.clear();
+        Ok(())
     }
 
     /// Begins an episode anew.

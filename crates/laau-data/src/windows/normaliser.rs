@@ -19,6 +19,9 @@ pub(crate) struct Normaliser {
     moved: Vec<[Option<f64>; 2]>,
 }
 
+/// The range of a series without a reading.
+const UNKNOWN: (f64, f64) = (f64::INFINITY, f64::NEG_INFINITY);
+
 impl Normaliser {
     pub(crate) fn new(columns: &[ValueColumn], normalisation: Normalisation, floor: f64) -> Self {
         Self {
@@ -43,13 +46,29 @@ impl Normaliser {
         }
         let width = self.columns.len();
         if self.ranges.len() < (series + 1) * width {
-            self.ranges
-                .resize((series + 1) * width, (f64::INFINITY, f64::NEG_INFINITY));
+            self.ranges.resize((series + 1) * width, UNKNOWN);
         }
         let (least, greatest) = self.normalisation.range();
         for (range, value) in self.ranges[series * width..][..width].iter_mut().zip(values) {
             let value = value.clamp(least, greatest);
             *range = (range.0.min(value), range.1.max(value));
+        }
+    }
+
+    /// Takes note of a reading that comes after the training. A series that did not vary in it has no scale for another value: it
+    /// is forgotten.
+    pub(crate) fn expect(&mut self, series: usize, values: &[f64]) {
+        if !self.learns() || !self.knows(series) {
+            return;
+        }
+        let width = self.columns.len();
+        let (least, greatest) = self.normalisation.range();
+        let has_scale = |(column, value): (usize, &f64)| {
+            let constants = self.constants(series, column);
+            constants.scale != 0.0 || value.clamp(least, greatest) == constants.offset
+        };
+        if !values.iter().enumerate().all(has_scale) {
+            self.ranges[series * width] = UNKNOWN;
         }
     }
 

@@ -160,9 +160,11 @@ pub enum Normalisation {
     /// Divided by 100; readings are in [0, 100].
     #[default]
     Percent,
-    /// Divided by the greatest reading of the series; readings are ≥ 0. A series of zeros stays zero.
+    /// Divided by the greatest reading of the series; readings are ≥ 0. A series of zeros stays zero, or is left out of a split by
+    /// time in which it is zero in the training alone.
     SeriesMax,
-    /// From the least and the greatest reading of the series to [0, 1]. A constant series becomes zero.
+    /// From the least and the greatest reading of the series to [0, 1]. A constant series becomes zero, or is left out of a split by
+    /// time in which it is constant in the training alone.
     MinMax,
     /// Unchanged.
     None,

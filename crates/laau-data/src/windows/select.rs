@@ -4,7 +4,7 @@ use std::collections::BinaryHeap;
 
 use super::options::{EpisodeOptions, Split};
 use super::periods::{Periods, SplitBy};
-use crate::error::Error;
+use crate::error::{Error, invalid};
 use crate::load::series::{SeriesIndex, mix};
 
 /// A candidate for an episode. The order is by priority, a seeded hash, so that the first `k` of any set of candidates
@@ -42,7 +42,16 @@ impl<T: Copy> Pool<T> {
     }
 
     /// Offers a candidate; it is kept as long as it is among the best.
-    pub(crate) fn offer(&mut self, priority: u64, series: usize, position: i64, readings: &[T]) {
+    ///
+    /// # Errors
+    /// More candidates than there is memory for.
+    pub(crate) fn offer(
+        &mut self,
+        priority: u64,
+        series: usize,
+        position: i64,
+        readings: &[T],
+    ) -> Result<(), Error> {
         debug_assert_eq!(readings.len(), self.width, "readings of a candidate");
         self.offered += 1;
         let mut candidate = Candidate {
@@ -52,6 +61,9 @@ impl<T: Copy> Pool<T> {
             slot: self.heap.len(),
         };
         if self.heap.len() < self.capacity {
+            self.readings
+                .try_reserve(readings.len())
+                .map_err(|_| self.refuse())?;
             self.readings.extend_from_slice(readings);
             self.heap.push(candidate);
         } else if let Some(mut worst) = self.heap.peek_mut()
@@ -61,6 +73,20 @@ impl<T: Copy> Pool<T> {
             self.readings[candidate.slot * self.width..][..self.width].copy_from_slice(readings);
             *worst = candidate;
         }
+        Ok(())
+    }
+
+    #[cold]
+    fn refuse(&self) -> Error {
+        invalid(
+            "split",
+            format!(
+                "expected episodes that fit into memory, found no room for more than {} of {} candidates: ask for fewer or shorter \
+                 ones",
+                self.heap.len(),
+                self.capacity
+            ),
+        )
     }
 
     /// Whether every candidate that was offered is still here.
@@ -124,15 +150,30 @@ impl Assignment {
     /// Number of series in each set.
     pub(crate) fn series_per_set(&self, counts: &[[usize; 3]]) -> [u64; 3] {
         let of = |set| {
-            let owners = self.owners.iter().zip(counts);
-            let has = owners.filter(|(owner, counts)| match owner {
-                Owner::Nobody => false,
-                Owner::Set(own) => *own == set,
-                Owner::Any => counts[set] > 0,
-            });
-            has.count() as u64
+            let series = self.owners.iter().zip(counts);
+            series
+                .filter(|(owner, counts)| self.has_any(**owner, counts, set))
+                .count() as u64
         };
         [of(0), of(1), of(2)]
+    }
+
+    /// Number of series with candidates for none of the sets.
+    pub(crate) fn series_in_none(&self, counts: &[[usize; 3]]) -> u64 {
+        let series = self.owners.iter().zip(counts);
+        let in_none =
+            |(owner, counts): &(&Owner, &[usize; 3])| (0..3).all(|set| !self.has_any(**owner, counts, set));
+        series.filter(in_none).count() as u64
+    }
+
+    /// Whether a series of an owner, with so many candidates by period, has any for a set.
+    fn has_any(&self, owner: Owner, counts: &[usize; 3], set: usize) -> bool {
+        match owner {
+            Owner::Nobody => false,
+            // Without periods, all candidates are in the first.
+            Owner::Set(own) => own == set && counts[if self.periods.0.is_some() { set } else { 0 }] > 0,
+            Owner::Any => counts[set] > 0,
+        }
     }
 }
 
@@ -272,7 +313,7 @@ mod tests {
         let best = |offers: &[(u64, i64)]| {
             let mut pool = Pool::new(10, 1);
             for &(priority, position) in offers {
-                pool.offer(priority, 0, position, &[position as f64]);
+                pool.offer(priority, 0, position, &[position as f64]).unwrap();
             }
             assert!(!pool.is_complete());
             let (candidates, readings) = pool.into_sorted();

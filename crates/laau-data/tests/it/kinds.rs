@@ -217,10 +217,15 @@ fn a_line_that_never_ends_is_no_open_quote() {
         refused("t.csv", long),
         "t.csv: expected separated text, found more than 16777216 bytes without the end of row 3"
     );
-    assert_eq!(
-        refused("t.csv", "sep=;\nseries;time;value\na;0;1\n"),
-        "t.csv: expected a table from the first line on, found `sep=;`, which is for Excel alone: delete that line"
-    );
+    for (separator, shown) in [(";", ";"), ("\t", "\\t")] {
+        let table = format!("sep={separator}\r\nseries;time;value\na;0;1\n").replace(';', separator);
+        assert_eq!(
+            refused("t.csv", &*table),
+            format!(
+                "t.csv: expected a table from the first line on, found `sep={shown}`, which is for Excel alone: delete that line"
+            )
+        );
+    }
 }
 
 #[test]

@@ -204,11 +204,11 @@ fn a_part_of_a_second_is_accepted_if_it_is_zero() {
         };
         assert_eq!(
             refused(&[&format!("a,{first},1"), &format!("a,{second},2")]),
-            format!("t.csv, row 3, column `time`: expected {what} (round the times first), found `{second}`")
+            format!("t.csv, row 3, column `time`: expected {what}, found `{second}`")
         );
         assert_eq!(
             refused(&[&format!("a,{second},1")]),
-            format!("t.csv, row 2, column `time`: expected {what} (round the times first), found `{second}`")
+            format!("t.csv, row 2, column `time`: expected {what}, found `{second}`")
         );
     }
 }

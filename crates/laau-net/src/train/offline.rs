@@ -198,7 +198,9 @@ impl Trainer {
         observer: &mut dyn TrainObserver,
     ) -> Result<Trained, Error> {
         self.check(&good.model, layer, training, validation)?;
-        let (spec, batch) = (&good.model.spec, self.settings.batch);
+        let spec = &good.model.spec;
+        // Engines make room for a minibatch, which is never larger than the set.
+        let batch = self.settings.batch.min(training.len());
         let settings = &self.settings;
         let mut engine = match &self.engine {
             Some(build) => build(layer, spec, batch)?,
@@ -221,6 +223,7 @@ impl Trainer {
             validation: validation.map_or_else(Vec::new, |set| judged(&good.model.spec, layer, set)),
             began: Instant::now(),
             order: Vec::with_capacity(training.len()),
+            batch,
             start: good.model.clone(),
             is_settled: false,
         };
@@ -339,6 +342,8 @@ struct Run<'a> {
     validation: Vec<Cow<'a, Episodes>>,
     began: Instant,
     order: Vec<usize>,
+    /// Episodes of a minibatch; the last of an epoch may have fewer.
+    batch: usize,
     /// The model that the run began with.
     start: Model,
     /// Whether the weights have no gradient and no other bias is better.
@@ -359,13 +364,13 @@ impl Run<'_> {
         let learning_rate = self.settings.learning_rate(epoch);
         let mut generator = shuffle(&mut self.order, self.training.len(), self.settings.seed, epoch);
         let horizons = state.model.spec.horizons();
-        let whole: Vec<usize> = (0..self.settings.batch).collect();
+        let whole: Vec<usize> = (0..self.batch).collect();
         let mut reference = state.history.first().map(|first| first.loss);
         let mut gradients = GradientCounts::default();
         let mut loss = 0.0;
         let mut flat = 0;
-        let batches = self.order.len().div_ceil(self.settings.batch);
-        for (index, batch) in self.order.chunks(self.settings.batch).enumerate() {
+        let batches = self.order.len().div_ceil(self.batch);
+        for (index, batch) in self.order.chunks(self.batch).enumerate() {
             let diverged = |NoStep(reason): NoStep| Error::Diverged {
                 epoch,
                 batch: index,
