@@ -86,6 +86,7 @@ pub(crate) fn run(arguments: &CompareArgs) -> Result<(), Failure> {
     let paths = paths.map(|(_, path)| path);
     let sets = sets::read(&*task.problem, false, paths)?;
     section.check_horizons(&sets[0])?;
+    sets[0].check_constants()?;
     let [train, validation, test] = sets.map(|set| set.episodes);
     // The sets agree; some may not say how their contexts were made.
     let scaling = [&train, &validation, &test]

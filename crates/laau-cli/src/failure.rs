@@ -187,7 +187,11 @@ impl From<laau::net::Error> for Failure {
         use laau::net::Error;
         match error {
             Error::Core(error) => error.into(),
-            Error::Io { path, source } => Self::file(&path, &source, "check the path and its permissions"),
+            Error::Io { path, source } => Self::file(
+                &path,
+                &source,
+                "check the path, its permissions and the room on its disk",
+            ),
             Error::InvalidFile { .. } => Self::new(
                 error,
                 "models are written by `laau train`; this file is not one of them, or damaged",

@@ -47,6 +47,14 @@ pub(crate) enum Source {
 }
 
 impl Source {
+    /// How the contexts were made that the incumbent was fitted on, if it comes from a file that says it.
+    fn scaling(&self) -> Option<&Scaling> {
+        match self {
+            Self::Kind(_) => None,
+            Self::File(deployed, _) => deployed.trained_on.as_ref()?.scaling.as_ref(),
+        }
+    }
+
     /// The incumbent's name in a comparison.
     pub(crate) fn name(&self) -> &'static str {
         match self {
@@ -152,7 +160,13 @@ impl GuardArgs {
             Err(error) => error,
         };
         let path = Path::new(incumbent);
-        if !path.exists() {
+        if let Err(missing) = path.metadata() {
+            // A path, and not a name with a letter too many.
+            if incumbent.contains(['/', '.']) {
+                let hint =
+                    "a guard takes the name of a policy, or a policy file: `laau compare -o DIR` writes them";
+                return Err(Failure::file(path, &missing, hint));
+            }
             return Err(unknown.into());
         }
         let (deployed, bytes) = read_policy(
@@ -182,12 +196,9 @@ impl GuardArgs {
                 "guard by a policy that plays any number of steps, or by a model for as many",
             ));
         }
-        let known = deployed
-            .trained_on
-            .as_ref()
-            .and_then(|known| known.scaling.as_ref());
-        check_scaling(("--guard", known), ("what it guards", scaling))?;
-        Ok(Some(Source::File(Box::new(deployed), digest(&bytes))))
+        let source = Source::File(Box::new(deployed), digest(&bytes));
+        check_scaling(("--guard", source.scaling()), ("what it guards", scaling))?;
+        Ok(Some(source))
     }
 
     /// The incumbent and its name in a comparison of policies that are not fitted.
@@ -214,12 +225,25 @@ impl GuardArgs {
         task: &Task,
         horizon: usize,
         budgets: &[f64],
-        trained_on: Option<&TrainedOn>,
+        (trained_on, raw): (Option<&TrainedOn>, bool),
     ) -> Result<(Arc<dyn Policy>, Option<GuardIdentity>), Failure> {
         let scaling = trained_on.and_then(|known| known.scaling.as_ref());
         let Some(source) = self.read(problem, horizon, scaling)? else {
             return Ok((policy, None));
         };
+        if raw
+            && let (Some(ours), Some(theirs)) = (scaling, source.scaling())
+            && ours.constants != theirs.constants
+        {
+            // The incumbent would see other contexts than it does alone, and the share of its gain would be that of nobody.
+            return Err(Failure::new(
+                format_args!(
+                    "--guard: the incumbent makes other contexts of the same readings: its `{}` has other constants",
+                    ours.kind
+                ),
+                "fit both on episodes of one import, or leave --raw out and give contexts",
+            ));
+        }
         let Ready {
             policy: incumbent,
             name,

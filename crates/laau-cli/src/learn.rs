@@ -112,9 +112,13 @@ pub(crate) fn run(arguments: &LearnArgs) -> Result<(), Failure> {
         let laau = config.section(&arguments.cold)?.laau()?;
         (cold(&laau, &learning, &task, &set)?, learning.seed(), None)
     };
-    // A model that was trained before keeps the range of that training.
-    let trained_on = trained_on.or_else(|| Some(TrainedOn::of(&set.episodes)));
+    // A model that was trained before keeps the range of that training. Readings become contexts as those did that it learned from last.
+    let mut trained_on = trained_on.unwrap_or_else(|| TrainedOn::of(&set.episodes));
+    if let Some(scaling) = set.episodes.scaling() {
+        trained_on.scaling = Some(scaling.clone());
+    }
     if let Some(path) = &arguments.output {
+        set.check_constants()?;
         output::probe(path)?;
     }
     let mut learner = learning.settings().check(model, task.solver.clone())?;
@@ -141,7 +145,7 @@ pub(crate) fn run(arguments: &LearnArgs) -> Result<(), Failure> {
     }
     if let Some(path) = &arguments.output {
         let summary = Summary {
-            trained_on,
+            trained_on: Some(trained_on),
             ..learner.summary(seed)
         };
         save_model(path, learner.model(), &summary)?;

@@ -183,6 +183,9 @@ pub(crate) enum FileIdentity {
     /// Device and number on it.
     #[cfg(unix)]
     Number(u64, u64),
+    /// A name in a folder of this device and number.
+    #[cfg(unix)]
+    In(u64, u64, std::ffi::OsString),
     /// The whole path, without links.
     Path(PathBuf),
 }
@@ -202,7 +205,16 @@ fn identity(path: &Path) -> FileIdentity {
     if let Ok(metadata) = fs::metadata(path) {
         return FileIdentity::of(&metadata);
     }
-    FileIdentity::Path(resolve(path))
+    let path = resolve(path);
+    // A folder may be mounted in several places.
+    #[cfg(unix)]
+    if let (Some(folder), Some(name)) = (path.parent(), path.file_name())
+        && let Ok(FileIdentity::Number(device, number)) =
+            fs::metadata(folder).map(|metadata| FileIdentity::of(&metadata))
+    {
+        return FileIdentity::In(device, number, name.to_owned());
+    }
+    FileIdentity::Path(path)
 }
 
 /// A whole path without links; links that lead nowhere yet are followed to where the file would be.

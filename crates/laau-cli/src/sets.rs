@@ -3,11 +3,11 @@
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-use laau::core::{Dimensions, Episodes, Error, Problem, Scaling, Task, TrainedOn};
-use laau::net::ModelSpec;
+use laau::core::{Constants, Dimensions, Episodes, Error, Problem, Scaling, Task, TrainedOn};
+use laau::net::{LARGEST_FILE, ModelSpec};
 
 use crate::failure::Failure;
-use crate::output;
+use crate::{interrupt, output};
 
 /// A set of episodes and the file it came from.
 pub(crate) struct Set {
@@ -27,9 +27,11 @@ pub(crate) fn read<const COUNT: usize>(
     for path in paths {
         expect_file(path)?;
     }
+    let asked = interrupt::watch()?;
     let mut sets = Vec::with_capacity(COUNT);
     for path in paths {
         let set = Set::read(path)?;
+        interrupt::check(&asked, "stopped; nothing was written")?;
         set.check(problem, is_from_file)?;
         sets.push(set);
     }
@@ -140,6 +142,35 @@ impl Set {
                 "make all episodes with the same --horizon",
             )),
         }
+    }
+
+    /// Refuses constants of more series than the file of a policy can hold, before one is fitted.
+    pub(crate) fn check_constants(&self) -> Result<(), Failure> {
+        /// A policy file has them up to four times, in hexadecimal digits, and the header of a model is limited, too.
+        const MOST: u64 = LARGEST_FILE / 16;
+        /// Bytes of the two constants of a column, about.
+        const PAIR: usize = 64;
+        let Some(Constants::PerSeries(constants)) = self.episodes.scaling().map(|scaling| &scaling.constants)
+        else {
+            return Ok(());
+        };
+        let sizes = constants
+            .iter()
+            .map(|(name, columns)| (name.len() + PAIR * columns.len()) as u64);
+        let size: u64 = sizes.sum();
+        if size <= MOST {
+            return Ok(());
+        }
+        Err(Failure::new(
+            format_args!(
+                "{}: the constants of {} series take {} MB, more than the {} MB that a model or policy file has for them",
+                self.path.display(),
+                constants.len(),
+                size >> 20,
+                MOST >> 20
+            ),
+            "import with --normalisation percent or none, or fewer series",
+        ))
     }
 
     /// Checks that the contexts are made as those that something was trained on.

@@ -188,9 +188,9 @@ pub enum Error {
         /// The series.
         series: String,
         /// The time, as a user writes it.
-        time: String,
+        time: Box<str>,
         /// The time before it.
-        previous: String,
+        previous: Box<str>,
     },
     /// A distance in time that is no multiple of the step.
     #[error(

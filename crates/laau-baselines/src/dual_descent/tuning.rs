@@ -92,8 +92,7 @@ impl DualDescentOptions {
 
 /// Tunes on the validation set; the training set gives the price scale.
 ///
-/// Reported: `step_size` (`η √N`), `eta` (`η` itself), `initial_multiplier` and `price_scale` per budget, and the
-/// `validation_utility` reached.
+/// Reported: `step-size` (`η √N`), `start` in units of `price-scale`, which is one per budget, and the `validation_utility` reached.
 impl Fit for DualDescentOptions {
     fn fit(&self, task: &Task, sets: FitSets<'_>, _: u64, _: &mut dyn FitObserver) -> Result<Fitted, Error> {
         let FitSets { train, validation } = sets;
@@ -120,11 +119,15 @@ impl Fit for DualDescentOptions {
             Ok(race.run(&policy, best)?.utility)
         })?;
         let best = parameters(best);
-        let initial: Vec<f64> = match &best.start {
-            Start::Scaled(multiple) => scale.iter().map(|scale| multiple * scale).collect(),
-            Start::At(prices) => prices.clone(),
+        let start: Vec<f64> = match &best.start {
+            Start::Scaled(multiple) => vec![*multiple],
+            Start::At(prices) => prices
+                .iter()
+                .zip(&scale)
+                .map(|(price, scale)| price / scale)
+                .collect(),
         };
-        let (step_size, eta) = (best.step_size, best.step_size / (train.horizon() as f64).sqrt());
+        let step_size = best.step_size;
         let policy = DualDescent::new(task, self.mirror, best.clone())?;
         let stored = Stored::DualDescent {
             mirror: self.mirror,
@@ -132,11 +135,10 @@ impl Fit for DualDescentOptions {
         };
         Ok(Fitted::new(policy)
             .with_document(stored.document())
-            .with("step_size", step_size)
-            .with("eta", eta)
-            .with("validation_utility", utility)
-            .with("initial_multiplier", &initial[..])
-            .with("price_scale", &scale[..]))
+            .with("step-size", step_size)
+            .with("start", &start[..])
+            .with("price-scale", &scale[..])
+            .with("validation_utility", utility))
     }
 }
 

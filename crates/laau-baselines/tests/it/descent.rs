@@ -116,7 +116,7 @@ fn tuning_beats_the_cold_start_and_reports_what_it_found() {
             mirror.name()
         );
         assert!(number(&tuned, "validation_utility") >= number(&cold, "validation_utility"));
-        for name in ["step_size", "eta", "initial_multiplier", "price_scale"] {
+        for name in ["step-size", "start", "price-scale"] {
             assert!(number(&tuned, name) > 0.0, "{name}");
         }
     }

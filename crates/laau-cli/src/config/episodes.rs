@@ -34,8 +34,8 @@ pub(crate) struct EpisodesSection {
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     floor: Option<f64>,
     /// the least and the greatest budget of a step, times the horizon, or one such pair per budget: 10,15 or 10:15,2:4
-    #[arg(long, visible_alias = "budget", value_name = "ROWS", value_parser = ranges)]
-    budgets: Option<Ranges>,
+    #[arg(long, alias = "budgets", value_name = "ROWS", value_parser = ranges)]
+    budget: Option<Ranges>,
     /// episodes for training, validation and test
     #[arg(long, value_name = "N,N,N", value_parser = sizes)]
     split: Option<Sizes>,
@@ -73,7 +73,7 @@ impl Section for EpisodesSection {
             normalisation: Some(stock.normalisation),
             out_of_range: Some(stock.out_of_range),
             floor: Some(stock.floor),
-            budgets: Some(stock.budgets),
+            budget: Some(stock.budgets),
             split: Some(stock.split.into()),
             split_by: Some(stock.split_by),
             gap: Some(stock.gap),
@@ -99,7 +99,7 @@ impl EpisodesSection {
             normalisation: self.normalisation.unwrap_or(stock.normalisation),
             out_of_range: self.out_of_range.unwrap_or(stock.out_of_range),
             floor: self.floor.unwrap_or(stock.floor),
-            budgets: self.budgets.clone().unwrap_or(stock.budgets),
+            budgets: self.budget.clone().unwrap_or(stock.budgets),
             split: self.split.map_or(stock.split, Into::into),
             split_by: self.split_by.unwrap_or(stock.split_by),
             gap: self.gap.unwrap_or(stock.gap),

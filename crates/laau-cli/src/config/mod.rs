@@ -165,22 +165,46 @@ impl Config {
 
     /// The file, and the line of the key that a reason ends with; nothing for a key that is not in the file.
     fn place(&self, section: &str, reason: &str) -> String {
-        let key = reason.rsplit('`').nth(1).unwrap_or_default();
         let Some((path, text)) = &self.source else {
             return String::new();
         };
-        let mut at = "";
-        for (index, line) in text.lines().map(str::trim).enumerate() {
-            if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
-                at = name.trim();
-            }
-            let found = line.split_once('=').is_some_and(|(name, _)| name.trim() == key);
-            if at == section && found {
-                return format!("{}, line {}: ", path.display(), index + 1);
-            }
-        }
-        String::new()
+        let line = line_of(text, section, key_in(reason));
+        line.map_or_else(String::new, |line| format!("{}, line {line}: ", path.display()))
     }
+}
+
+/// The key that a reason of the parser ends with, in backticks.
+pub(crate) fn key_in(reason: &str) -> &str {
+    reason.rsplit('`').nth(1).unwrap_or_default()
+}
+
+/// The line of a key in a section of a file, from 1; of the section itself if the key is empty. Keys above the first section are in
+/// the section without a name.
+pub(crate) fn line_of(text: &str, section: &str, key: &str) -> Option<usize> {
+    let mut at = "";
+    for (index, line) in text.lines().map(str::trim).enumerate() {
+        let header = line.strip_prefix('[').and_then(|line| line.strip_suffix(']'));
+        if let Some(name) = header {
+            at = name.trim();
+        }
+        let name = line.split_once('=').map(|(name, _)| name.trim());
+        let is_there = match key {
+            "" => (at == section && header.is_some()) || (at.is_empty() && name == Some(section)),
+            key => at == section && name == Some(key),
+        };
+        if is_there {
+            return Some(index + 1);
+        }
+    }
+    None
+}
+
+/// The place in a file that a parser complains of, for messages.
+pub(crate) fn place_of(path: &Path, text: &str, error: &toml::de::Error) -> String {
+    let line = error.span().map_or(1, |span| {
+        text[..span.start.min(text.len())].matches('\n').count() + 1
+    });
+    format!("{}, line {line}", path.display())
 }
 
 /// The keys that are set.
@@ -259,20 +283,21 @@ fn read(path: &Path) -> Result<(Table, String), Failure> {
         "`laau config --default` prints a configuration to start from",
     )?;
     let table: Table = text.parse().map_err(|error: toml::de::Error| {
-        let line = error.span().map_or(1, |span| {
-            text[..span.start.min(text.len())].matches('\n').count() + 1
-        });
         Failure::new(
-            format_args!("{}, line {line}: {}", path.display(), one_line(error.message())),
+            format_args!("{}: {}", place_of(path, &text, &error), one_line(error.message())),
             "the file is TOML; `laau config --default` shows one",
         )
     })?;
-    check_keys(path, &table)?;
+    check_keys(path, &text, &table)?;
     Ok((table, text))
 }
 
 /// Refuses what no command knows, and names the nearest that is known.
-fn check_keys(path: &Path, table: &Table) -> Result<(), Failure> {
+fn check_keys(path: &Path, text: &str, table: &Table) -> Result<(), Failure> {
+    let place = |section: &str, key: &str| match line_of(text, section, key) {
+        Some(line) => format!("{}, line {line}", path.display()),
+        None => path.display().to_string(),
+    };
     macro_rules! known {
         ($($section:ty),+) => {
             [$((
@@ -285,19 +310,19 @@ fn check_keys(path: &Path, table: &Table) -> Result<(), Failure> {
     for (name, value) in table {
         let Some((_, keys)) = known.iter().find(|(section, _)| section == name) else {
             return Err(Failure::new(
-                format_args!("{}: unknown section [{name}]", path.display()),
+                format_args!("{}: unknown section [{name}]", place(name, "")),
                 suggest::hint(name, known.iter().map(|(section, _)| *section)),
             ));
         };
         let Value::Table(given) = value else {
             return Err(Failure::new(
-                format_args!("{}: expected a section [{name}], found a value", path.display()),
+                format_args!("{}: expected a section [{name}], found a value", place(name, "")),
                 format_args!("write [{name}] on a line of its own, and its keys below"),
             ));
         };
         if let Some(key) = given.keys().find(|key| !keys.contains(key)) {
             return Err(Failure::new(
-                format_args!("{}: unknown key `{key}` in [{name}]", path.display()),
+                format_args!("{}: unknown key `{key}` in [{name}]", place(name, key)),
                 suggest::hint(key, keys.iter().map(String::as_str)),
             ));
         }
@@ -345,12 +370,29 @@ mod tests {
         let all: Table = all.collect::<Vec<_>>().join("\n").parse().unwrap();
         let set: Table = text.parse().unwrap();
         for table in [all, set] {
-            check_keys(Path::new("all.toml"), &table).unwrap();
+            check_keys(Path::new("all.toml"), &text, &table).unwrap();
             let config = Config::from(table);
             macro_rules! fits {
                 ($($section:ty),+) => { $(config.section(&Flags::<$section>::default()).unwrap();)+ };
             }
             for_each_section!(fits);
+        }
+    }
+
+    #[test]
+    fn a_key_is_found_in_its_section() {
+        let text = "top = 1\nlate = 2\n\n[a]\nkey = 1 # a comment\n [ b ] \nkey=2\n";
+        for (section, key, line) in [
+            ("", "top", Some(1)),
+            ("late", "", Some(2)),
+            ("a", "", Some(4)),
+            ("a", "key", Some(5)),
+            ("b", "", Some(6)),
+            ("b", "key", Some(7)),
+            ("a", "top", None),
+            ("c", "", None),
+        ] {
+            assert_eq!(line_of(text, section, key), line, "[{section}] {key}");
         }
     }
 

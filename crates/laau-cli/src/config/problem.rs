@@ -4,10 +4,11 @@ use clap::Args;
 use laau::net::ModelSpec;
 use laau::registry::{self, ProblemSpec};
 use serde::{Deserialize, Serialize};
+use toml::Table;
 
 use super::values::rows;
 use super::{Config, Flags, Section, table};
-use crate::failure::Failure;
+use crate::failure::{Failure, Hint as _};
 
 /// Which problem, and its parameters; what is not given is as the problem's name promises.
 #[derive(Debug, Clone, PartialEq, Default, Args, Serialize, Deserialize)]
@@ -99,28 +100,56 @@ impl Config {
 }
 
 impl Config {
-    /// The problem of a model: that of the flags and the file if they name one, else the model's own.
+    /// The problem of a model, with what the flags and the configuration say instead; another one if they name it.
     pub(crate) fn problem_of(
         &self,
         flags: &Flags<ProblemSection>,
         spec: &ModelSpec,
     ) -> Result<ProblemSpec, Failure> {
-        let section = self.section(flags)?;
-        if section != ProblemSection::default() {
-            return section.spec();
-        }
-        Ok(ProblemSpec::of_model(spec)?)
+        self.section(flags)?.completed_by(&ProblemSpec::of_model(spec)?)
     }
 }
 
 impl ProblemSection {
+    /// A problem that is known, with what is said here instead; another one if it is named here.
+    pub(crate) fn completed_by(&self, known: &ProblemSpec) -> Result<ProblemSpec, Failure> {
+        if self.name.as_deref().is_some_and(|name| name != known.name()) {
+            return self.spec();
+        }
+        let mut keys = Table::try_from(known).hint("this is a mistake in laau itself: please report it")?;
+        let said = table(self)?;
+        if said.keys().all(|key| keys.contains_key(key)) {
+            keys.extend(said);
+            if let Ok(spec) = ProblemSpec::deserialize(keys) {
+                return Ok(spec);
+            }
+        }
+        // What does not go together says so.
+        Self {
+            name: Some(known.name().to_owned()),
+            ..self.clone()
+        }
+        .spec()
+    }
+
     /// The problem, with every parameter.
     pub(crate) fn spec(&self) -> Result<ProblemSpec, Failure> {
-        let section = Self {
+        /// Problems whose least action is 0, and cannot be another.
+        const FROM_ZERO: [&str; 3] = ["llm-tokens", "trading", "wireless"];
+        let mut section = Self {
             name: self.name.clone().or(Self::defaults().name),
             ..self.clone()
         };
         let name = section.name.clone().unwrap_or_default();
+        if FROM_ZERO.contains(&name.as_str())
+            && let Some(lower) = section.lower.take()
+            && lower != 0.0
+        {
+            return Err(Failure::new(
+                format_args!("problem `{name}`: the least action is 0, found lower = {lower}"),
+                "leave --lower out",
+            ));
+        }
         if !ProblemSpec::NAMES.contains(&name.as_str()) {
             return Err(registry::Error::Unknown {
                 what: "problem",

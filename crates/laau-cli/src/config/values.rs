@@ -48,8 +48,11 @@ pub(super) fn sizes(text: &str) -> Result<super::Sizes, String> {
 }
 
 /// Names without the spaces around them.
-pub(super) fn name(text: &str) -> Result<String, std::convert::Infallible> {
-    Ok(text.trim().to_owned())
+pub(super) fn name(text: &str) -> Result<String, String> {
+    match text.trim() {
+        "" => Err("expected the name of a column, found nothing".to_owned()),
+        name => Ok(name.to_owned()),
+    }
 }
 
 #[cfg(test)]

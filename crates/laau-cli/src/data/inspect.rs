@@ -409,6 +409,11 @@ fn told_of_fit(what: &'static str, fitted: &Value) -> Option<(&'static str, Stri
     const LONGEST: usize = 8;
     fn collect(name: &str, value: &Value, found: &mut Vec<String>) {
         match value {
+            // One of several ways to say it: the names are those of `--parameter`.
+            Value::Object(fields) if fields.len() == 1 => {
+                let name = if name == "scale" { "price-scale" } else { name };
+                fields.values().for_each(|value| collect(name, value, found));
+            }
             Value::Object(fields) => fields
                 .iter()
                 .for_each(|(name, value)| collect(name, value, found)),

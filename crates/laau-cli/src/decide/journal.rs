@@ -10,9 +10,10 @@ mod place;
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use self::header::VERSION;
 pub(super) use self::header::{Header, Identity};
@@ -33,7 +34,7 @@ pub(super) struct Record {
     pub(super) step: usize,
     pub(super) context: Vec<f64>,
     pub(super) action: Vec<f64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "prices")]
     pub(super) multiplier: Option<Vec<f64>>,
     pub(super) remaining: Vec<f64>,
     #[serde(default)]
@@ -58,6 +59,17 @@ impl Record {
             && self.fallback.as_deref() == decision.fallback
             && self.guarded == decision.guarded
     }
+}
+
+/// Prices; JSON has no infinite number, and `null` stands for it.
+fn prices<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<f64>>, D::Error> {
+    let prices: Option<Vec<Option<f64>>> = Option::deserialize(deserializer)?;
+    Ok(prices.map(|prices| {
+        prices
+            .into_iter()
+            .map(|price| price.unwrap_or(f64::INFINITY))
+            .collect()
+    }))
 }
 
 #[derive(Serialize)]
@@ -395,7 +407,11 @@ impl Journal {
                 // A line without an end, or with blocks of zeros that never reached the disk. Lines after it are of its batch.
                 let is_torn = self.length > 0
                     && !has_flipped_bit(line, self.checksum)
-                    && (end.is_none() || line.contains(&0))
+                    && (end.is_none()
+                        || has_torn_blocks(
+                            bytes,
+                            bytes.len() - rest.len()..bytes.len() - rest.len() + line.len(),
+                        ))
                     && (is_last || !any_synced_after(&rest[line.len() + 1..], records.len()));
                 if !is_torn {
                     return Err(self.damaged(number));
@@ -503,6 +519,27 @@ fn has_flipped_bit(line: &[u8], checksum: u32) -> bool {
             mended[zero] = 1 << bit;
             unseal(&mended, checksum).is_some()
         })
+}
+
+/// Whether a line has zeros, and all of them in blocks that never reached the disk: these begin with the line or a sector, and end with
+/// a sector or the file.
+fn has_torn_blocks(bytes: &[u8], line: Range<usize>) -> bool {
+    const SECTOR: usize = 512;
+    let mut at = line.start;
+    let mut has_zeros = false;
+    while let Some(zero) = bytes[at..line.end].iter().position(|byte| *byte == 0) {
+        let start = at + zero;
+        let count = bytes[start..].iter().position(|byte| *byte != 0);
+        let end = count.map_or(bytes.len(), |count| start + count);
+        let is_block = (start == line.start || start.is_multiple_of(SECTOR))
+            && (end == bytes.len() || end.is_multiple_of(SECTOR));
+        if !is_block {
+            return false;
+        }
+        has_zeros = true;
+        at = end.min(line.end);
+    }
+    has_zeros
 }
 
 /// Whether a line says that a step was on disk when it was written: its batch began later.

@@ -267,10 +267,14 @@ impl Plan {
                 ));
             }
         };
-        let (policy, guard) =
-            arguments
-                .guard
-                .deploy(policy, &problem, &task, horizon, &budgets, trained_on.as_ref())?;
+        let (policy, guard) = arguments.guard.deploy(
+            policy,
+            &problem,
+            &task,
+            horizon,
+            &budgets,
+            (trained_on.as_ref(), arguments.intake.raw),
+        )?;
         identity.guard = guard;
         Ok(Self {
             problem,

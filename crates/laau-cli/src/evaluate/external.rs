@@ -5,7 +5,7 @@
 //! waited for: a child of the program may hold its pipes open longer than it lives.
 
 use std::io::{BufReader, Write as _};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -232,6 +232,8 @@ struct Process {
     lines: Receiver<Line>,
     /// Whether it owes an answer: then there is nothing that it could still bring to an end.
     has_failed: bool,
+    /// How it ended, once that was taken from the system: its number may be another's then.
+    status: Option<ExitStatus>,
 }
 
 impl Process {
@@ -252,6 +254,7 @@ impl Process {
             requests: Some(requests),
             lines: read,
             has_failed: false,
+            status: None,
         };
         let (Some(mut stdin), Some(stdout)) = pipes else {
             return Err("the program has no pipes".to_owned());
@@ -309,6 +312,13 @@ impl Process {
                 Err(RecvTimeoutError::Timeout) if asked.load(Ordering::Relaxed) => {
                     return Err(STOPPED.to_owned());
                 }
+                // What it started may hold its pipe open. Its last line may still be in it.
+                Err(RecvTimeoutError::Timeout) if has_ended(&self.child) => {
+                    return match self.lines.recv_timeout(LOOK_EVERY) {
+                        Ok(Some(line)) => Ok(line),
+                        _ => Err(self.how_it_ended()),
+                    };
+                }
                 Err(RecvTimeoutError::Timeout) if left.is_zero() => {
                     let seconds = timeout.as_secs_f64();
                     return Err(format!("the program did not answer within {seconds} s"));
@@ -319,37 +329,49 @@ impl Process {
     }
 
     fn how_it_ended(&mut self) -> String {
-        match self.wait(GRACE) {
-            Some(status) => format!("the program ended, {status}"),
-            None => "the program closed its output".to_owned(),
+        if !self.ends_within(GRACE) {
+            return "the program closed its output".to_owned();
         }
+        self.end();
+        self.status.map_or_else(
+            || "the program ended".to_owned(),
+            |status| format!("the program ended, {status}"),
+        )
     }
 
-    /// Waits for the end, for a while.
-    fn wait(&mut self, most: Duration) -> Option<std::process::ExitStatus> {
+    /// Waits for the end, for a while, and leaves its status where it is: with it, the program's number would be free, which is that
+    /// of the group of all that it started.
+    fn ends_within(&self, most: Duration) -> bool {
         const POLL: Duration = Duration::from_millis(2);
         let until = Instant::now() + most;
         loop {
-            match self.child.try_wait() {
-                Ok(None) if Instant::now() < until => std::thread::sleep(POLL),
-                Ok(status) => return status,
-                Err(_) => return None,
+            if self.status.is_some() || has_ended(&self.child) {
+                return true;
             }
+            if Instant::now() >= until {
+                return false;
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// Ends the program and what it started, and takes its status.
+    fn end(&mut self) {
+        if self.status.is_none() {
+            end_group(&self.child);
+            // Where there are no groups. It may also have ended in between.
+            let _ = self.child.kill();
+            self.status = self.child.wait().ok();
         }
     }
 }
 
 impl Drop for Process {
-    /// Ends the program and what it started, and takes its status, so that nothing of it is left.
+    /// Nothing of it is left, whether it has ended by itself or not.
     fn drop(&mut self) {
         self.requests = None;
-        let grace = if self.has_failed { Duration::ZERO } else { GRACE };
-        if self.wait(grace).is_none() {
-            end_group(&self.child);
-            // It may have ended in between.
-            let _ = self.child.kill();
-            let _ = self.child.wait();
-        }
+        self.ends_within(if self.has_failed { Duration::ZERO } else { GRACE });
+        self.end();
     }
 }
 
@@ -380,3 +402,19 @@ fn end_group(child: &Child) {
 
 #[cfg(not(unix))]
 fn end_group(_: &Child) {}
+
+/// Whether the child has ended; its status stays with the system.
+#[cfg(unix)]
+fn has_ended(child: &Child) -> bool {
+    use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+    let Some(number) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else {
+        return false;
+    };
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    waitid(WaitId::Pid(number), options).is_ok_and(|ended| ended.is_some())
+}
+
+#[cfg(not(unix))]
+fn has_ended(_: &Child) -> bool {
+    false
+}

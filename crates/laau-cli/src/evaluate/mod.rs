@@ -20,7 +20,7 @@ use self::named::Titled;
 use crate::config::{ConfigFile, Flags, ProblemSection};
 use crate::failure::Failure;
 use crate::guard::GuardArgs;
-use crate::output::Named;
+use crate::output::{self, Named};
 use crate::report::{ReportArgs, Watch};
 use crate::saved::{deploy_model, read_policy};
 use crate::{interrupt, sets};
@@ -170,8 +170,18 @@ impl Saved {
         let Deployed {
             horizon, horizons, ..
         } = &self.deployed;
-        let horizons = horizons.clone().unwrap_or(*horizon..=*horizon);
-        test.check_horizon(&horizons, &self.path.display().to_string())
+        let path = self.path.display();
+        match horizons {
+            Some(horizons) => test.check_horizon(horizons, &path.to_string()),
+            None if test.episodes.horizon() != *horizon => {
+                output::talk(format_args!(
+                    "warning: {path}: fitted on episodes of {horizon} steps, played on {}",
+                    test.episodes.horizon()
+                ));
+                Ok(())
+            }
+            None => Ok(()),
+        }
     }
 
     /// How the contexts were made that the policy was fitted on.
@@ -261,7 +271,7 @@ impl EvaluateArgs {
             }
         }
         if is_given {
-            let given = section.spec()?;
+            let given = section.completed_by(&first.deployed.problem)?;
             if given != first.deployed.problem {
                 return Err(Failure::new(
                     format_args!(

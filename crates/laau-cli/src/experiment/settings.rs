@@ -8,6 +8,7 @@ use laau::registry::{PolicyKind, ProblemSpec};
 use serde::Deserialize;
 use toml::{Table, Value};
 
+use crate::config::{key_in, line_of, place_of};
 use crate::failure::Failure;
 use crate::output;
 
@@ -96,19 +97,36 @@ impl Experiment {
     /// Reads a file; its `[quick]` section replaces keys when asked for.
     pub(super) fn load(path: &Path, quick: bool) -> Result<Self, Failure> {
         let text = output::read_text(path, "the experiments of the paper are in experiments/")?;
-        let refuse = |error: toml::de::Error| {
+        let refuse = |place: String, error: &toml::de::Error| {
             let message = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
             Failure::new(
-                format_args!("{}: {message}", path.display()),
+                format_args!("{place}: {message}"),
                 "compare with the files in experiments/",
             )
         };
-        let mut table: Table = text.parse().map_err(refuse)?;
+        let mut table: Table = text
+            .parse()
+            .map_err(|error| refuse(place_of(path, &text, &error), &error))?;
         let small = table.remove("quick");
         if let (true, Some(Value::Table(small))) = (quick, small) {
             table.extend(small);
         }
-        Value::Table(table).try_into().map_err(refuse)
+        Value::Table(table).try_into().map_err(|error: toml::de::Error| {
+            // The key is behind the message, and an unknown one is what the message begins with.
+            let whole = error.to_string();
+            let named = [key_in(&whole), whole.split('`').nth(1).unwrap_or_default()];
+            let sections = if quick { ["quick", ""] } else { ["", ""] };
+            let mut places = named
+                .iter()
+                .flat_map(|key| sections.map(|section| (section, *key)))
+                .filter(|(_, key)| !key.is_empty());
+            let line = places.find_map(|(section, key)| line_of(&text, section, key));
+            let place = line.map_or_else(
+                || path.display().to_string(),
+                |line| format!("{}, line {line}", path.display()),
+            );
+            refuse(place, &error)
+        })
     }
 
     /// Other guards than the file's, and another level; what is not given stays.

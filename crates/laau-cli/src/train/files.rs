@@ -65,7 +65,7 @@ impl Files {
                 Ok(checkpoint) => Ok(Some(checkpoint)),
                 Err(error @ Error::InvalidFile { .. }) => Err(Failure::new(
                     error,
-                    "the file is no checkpoint, or damaged: leave --resume out to begin anew",
+                    "the file is no checkpoint, or damaged: name another with --checkpoint; without --resume the run begins anew",
                 )),
                 Err(error) => Err(error.into()),
             },
@@ -151,7 +151,8 @@ struct Fresh {
 impl Fresh {
     /// Makes sure that the file can be written. A link is followed to where the file is, or will be.
     fn open(path: &Path) -> Result<Self, Failure> {
-        let path = if path.is_symlink() {
+        // What is behind a link to a pipe has no name.
+        let path = if path.is_symlink() && !path.exists() {
             output::resolve(path)
         } else {
             path.to_owned()

@@ -100,6 +100,7 @@ pub(crate) fn run(arguments: &TrainArgs) -> Result<(), Failure> {
         [&arguments.train, &arguments.validation],
     )?;
     training.check_horizons(&train)?;
+    train.check_constants()?;
     let (train, validation) = (&train.episodes, &validation.episodes);
     let spec = laau.spec(&*task.problem, train.horizon());
     spec.validate()?;

@@ -397,10 +397,11 @@ fn a_split_by_time_that_is_too_short_is_not_told_to_split_by_time() {
         "{by_time}"
     );
     // With two series, too, the default has none for the third set.
-    let rows: String = (0..40)
-        .map(|time| format!("a,{time},{time}\nb,{time},1\n"))
-        .collect();
-    bench.write("t.csv", format!("series,time,value\n{rows}"));
+    let mut text = String::from("series,time,value\n");
+    for time in 0..40 {
+        write!(text, "a,{time},{time}\nb,{time},1\n").unwrap();
+    }
+    bench.write("t.csv", text);
     let two = bench.run(import, "").stderr;
     assert!(
         two.contains("hint: each set needs a series of its own: --split-by time"),

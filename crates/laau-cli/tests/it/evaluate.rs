@@ -278,6 +278,18 @@ mod external {
         }
     }
 
+    /// Processes with a word in their command line.
+    fn processes(marked: &str) -> Vec<std::path::PathBuf> {
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            if line.windows(marked.len()).any(|part| part == marked.as_bytes()) {
+                found.push(entry.path());
+            }
+        }
+        found
+    }
+
     #[test]
     fn nothing_of_a_silent_program_is_left() {
         let marked = "4242.125";
@@ -285,14 +297,28 @@ mod external {
             &format!("mine=sleep {marked} | sleep {marked}"),
             &["--external-timeout", "0.02"],
         );
-        let mut left = Vec::new();
-        for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-            let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-            if line.windows(marked.len()).any(|part| part == marked.as_bytes()) {
-                left.push(entry.path());
-            }
-        }
-        assert!(left.is_empty(), "{left:?}");
+        assert_eq!(processes(marked), [""; 0].map(std::path::PathBuf::from));
+    }
+
+    /// What it started holds its pipes open, and would hold those of whoever waits for the evaluation.
+    #[test]
+    fn nothing_that_a_program_started_is_left_when_it_ends_by_itself() {
+        let marked = "4242.625";
+        let answer = "echo '{\"action\":[1]}'";
+        let (counts, told) = play(
+            &format!("mine=sleep {marked} & while read -r line; do {answer}; done"),
+            &[],
+        );
+        assert_eq!((counts, told.as_str()), ([0, 0, 0], ""));
+        assert_eq!(processes(marked), [""; 0].map(std::path::PathBuf::from));
+        // One that ends in the middle is noticed at once, and says how.
+        let ([failures, ..], told) = play(
+            &format!("mine=sleep {marked} & read -r line; {answer}; read -r line; exit 3"),
+            &[],
+        );
+        assert_eq!(failures, 100 - 10);
+        assert!(told.contains("the program ended, exit status: 3"), "{told}");
+        assert_eq!(processes(marked), [""; 0].map(std::path::PathBuf::from));
     }
 
     #[test]

@@ -270,3 +270,23 @@ fn a_damaged_configuration_is_refused_or_read() {
     let decide = "decide --config laau.toml --policy equal --budget 60 --horizon 5";
     fuzz(&bench, "laau.toml", decide, &contexts(&[0.31]), |_, _| true);
 }
+
+/// Files of others have no digest: another reading may pass, but nothing that ends the process.
+#[test]
+fn a_damaged_table_of_another_program_is_refused_or_read() {
+    let bench = Bench::new();
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../laau-data/tests/data");
+    for (name, rest) in [
+        ("further", "--values value"),
+        ("short", "--values value"),
+        ("categories", "--time at --values value"),
+    ] {
+        let table = format!("{name}.parquet");
+        bench.write(&table, std::fs::read(data.join(&table)).unwrap());
+        let import =
+            format!("import table {table} --horizon 2 --split 1,0,0 --normalisation none --dry-run {rest}");
+        assert_eq!(bounded(bench.path(), &import, "").0, Some(0), "{import}");
+        let (refused, _) = fuzz(&bench, &table, &import, "", |_, _| true);
+        assert!(refused > 0);
+    }
+}

@@ -18,6 +18,17 @@ fn replayed(line: &str) -> String {
     format!("{},\"replayed\":true}}", line.strip_suffix('}').unwrap())
 }
 
+/// JSON has no infinite number.
+#[test]
+fn an_infinite_price_is_no_damage() {
+    let bench = Bench::new();
+    let decide = "decide --policy dgd --parameter start=1e308 --budget 60 --horizon 6 --journal day.jsonl";
+    let first = bench.stdout(decide, &contexts(&[1e60, 0.3]));
+    assert!(first.contains("\"multiplier\":[null]"), "{first}");
+    let again = bench.stdout(decide, &contexts(&[0.5]));
+    assert_eq!(again.lines().count(), 2 + 1 + 1, "{again}");
+}
+
 #[test]
 fn a_resumed_stream_is_the_uninterrupted_one() {
     let bench = Bench::new();

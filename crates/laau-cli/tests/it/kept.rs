@@ -3,6 +3,11 @@
 use crate::support::command;
 use crate::tripped::{TRAIN, bench};
 
+/// Lines of a log.
+fn rows(log: &[u8]) -> usize {
+    String::from_utf8_lossy(log).lines().count()
+}
+
 #[test]
 fn a_resume_that_is_refused_leaves_the_log() {
     let bench = bench();
@@ -35,14 +40,7 @@ fn a_resume_that_is_refused_leaves_the_log() {
     // A run that begins and learns nothing has a log without rows, not the rows of the run before.
     let diverged = bench.run(&format!("{TRAIN} --phases 2:1e30 --log log.csv -o d"), "");
     assert_eq!(diverged.status, Some(1), "{}", diverged.stderr);
-    assert_eq!(
-        bench
-            .read("log.csv")
-            .iter()
-            .filter(|byte| **byte == b'\n')
-            .count(),
-        1
-    );
+    assert_eq!(rows(&bench.read("log.csv")), 1);
 }
 
 #[cfg(unix)]
@@ -58,8 +56,7 @@ fn a_log_is_written_where_its_link_leads() {
     assert!(link.is_symlink() && !link.exists());
     bench.stdout(&run, "");
     assert!(link.is_symlink());
-    let rows = |bytes: Vec<u8>| bytes.iter().filter(|byte| **byte == b'\n').count();
-    assert_eq!(rows(bench.read("logs/run.csv")), 3);
+    assert_eq!(rows(&bench.read("logs/run.csv")), 3);
     // A device is written to as it is.
     bench.stdout(&run.replace("log.csv", "/dev/null"), "");
 }

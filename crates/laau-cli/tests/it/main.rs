@@ -18,6 +18,7 @@ mod interrupted;
 mod journal;
 mod kept;
 mod learning;
+mod matching;
 mod memory;
 mod model;
 mod problems;

@@ -153,7 +153,7 @@ fn a_model_decides_in_the_box_it_was_trained_for() {
         "decide --model m.safetensors --upper 40 --budget 5000",
         context,
         "error: the model is for another problem: invalid `parameters`: expected lower = 0.5, upper = 200, found \
-         lower = 1, upper = 40\nhint: leave the flags of the problem out: the model's file has its parameters\n",
+         lower = 0.5, upper = 40\nhint: leave the flags of the problem out: the model's file has its parameters\n",
     );
     let inspected = bench.stdout("inspect m.safetensors", "");
     assert!(inspected.contains("lower = 0.5, upper = 200"), "{inspected}");

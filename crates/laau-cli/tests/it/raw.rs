@@ -53,6 +53,75 @@ fn a_journal_of_readings_does_not_go_on_with_contexts() {
     assert_eq!(resumed.lines().count(), 3, "{resumed}");
 }
 
+/// The incumbent of an older import would see other contexts than it does alone.
+#[test]
+fn an_incumbent_with_other_constants_is_refused_for_readings() {
+    let bench = trained("min-max");
+    let compare = |sets: &str| {
+        let run = bench.run(
+            &format!(
+                "compare --train {sets}/train.parquet --validation {sets}/validation.parquet --test {sets}/test.parquet --policies mw \
+                 -q -o {sets}"
+            ),
+            "",
+        );
+        assert_eq!(run.status, Some(0), "{}", run.stderr);
+    };
+    let text = String::from_utf8(bench.read("load.csv")).unwrap();
+    let mut older = String::from("host,minute,load\n");
+    for row in text.lines().skip(1) {
+        let (head, load) = row.rsplit_once(',').unwrap();
+        writeln!(older, "{head},{}", load.parse::<f64>().unwrap() / 5.0).unwrap();
+    }
+    bench.write("older.csv", older);
+    let import = "import table older.csv --series host --time minute --values load --horizon 5 --split 40,16,16 \
+                  --normalisation min-max -o older";
+    assert_eq!(bench.run(import, "").status, Some(0));
+    compare("older");
+    compare("sets");
+    let lines = "{\"context\":[20],\"series\":\"h7\"}\n";
+    let decide = "decide --model m.safetensors --budget 60 --raw --guard";
+    let run = bench.run(&format!("{decide} older/mw.policy"), lines);
+    assert_eq!((run.status, &*run.stdout), (Some(1), ""));
+    assert!(run.stderr.contains("has other constants"), "{}", run.stderr);
+    for allowed in [format!("{decide} sets/mw.policy"), format!("{decide} mw")] {
+        let run = bench.run(&allowed, lines);
+        assert_eq!(
+            (run.status, run.stdout.lines().count()),
+            (Some(0), 1),
+            "{}",
+            run.stderr
+        );
+    }
+    // With contexts, both see the same.
+    let given = "decide --model m.safetensors --budget 60 --guard older/mw.policy";
+    let run = bench.run(given, &contexts(&[0.3]));
+    assert_eq!(
+        (run.status, run.stdout.lines().count()),
+        (Some(0), 1),
+        "{}",
+        run.stderr
+    );
+    // What goes on learning on other episodes takes readings as these do.
+    bench.stdout(
+        "learn --episodes older/train.parquet --model m.safetensors -o later.safetensors",
+        "",
+    );
+    let scaling = |file: &str| -> Value {
+        let told: Value =
+            serde_json::from_str(&bench.stdout(&format!("inspect {file} --format json"), "")).unwrap();
+        told["training"]["trained_on"]["scaling"].clone()
+    };
+    assert_ne!(scaling("m.safetensors"), scaling("later.safetensors"));
+    let later = scaling("later.safetensors");
+    let [new, old] = [&later, &scaling("m.safetensors")].map(|scaling| {
+        scaling["constants"]["per-series"]["h7"][0]["scale"]
+            .as_f64()
+            .unwrap()
+    });
+    assert!((5.0 * new - old).abs() < 1e-9, "{new} {old}");
+}
+
 #[test]
 fn raw_readings_of_a_series_are_decided_as_their_contexts() {
     let bench = trained("min-max");

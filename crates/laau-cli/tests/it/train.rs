@@ -327,7 +327,7 @@ fn bad_input_of_training_is_told() {
     );
     assert!(
         run.stderr
-            .ends_with("\nhint: the file is no checkpoint, or damaged: leave --resume out to begin anew\n"),
+            .ends_with("\nhint: the file is no checkpoint, or damaged: name another with --checkpoint; without --resume the run begins anew\n"),
         "{}",
         run.stderr
     );
@@ -367,7 +367,7 @@ fn bad_input_of_training_is_told() {
     bench.write("bad.toml", "[training]\nbacth = 3\n");
     check(
         &format!("{TRAIN} --config bad.toml -o m"),
-        "error: bad.toml: unknown key `bacth` in [training]\nhint: did you mean `batch`?\n",
+        "error: bad.toml, line 2: unknown key `bacth` in [training]\nhint: did you mean `batch`?\n",
     );
 }
 

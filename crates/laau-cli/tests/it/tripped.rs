@@ -1,6 +1,5 @@
 //! What people tripped over on a first day: each was accepted in silence, told badly, or overwrote something.
 
-use std::fmt::Write as _;
 use std::fs::File;
 
 use serde_json::{Value, json};
@@ -9,7 +8,7 @@ use crate::support::{Bench, contexts};
 
 pub(crate) const TRAIN: &str =
     "train --train sets/train.parquet --validation sets/validation.parquet --quiet";
-const COMPARE: &str = "compare --train sets/train.parquet --validation sets/validation.parquet --test sets/test.parquet --quiet";
+pub(crate) const COMPARE: &str = "compare --train sets/train.parquet --validation sets/validation.parquet --test sets/test.parquet --quiet";
 
 /// Episodes of eight steps in `sets`, a model `m`, and a report with the policy files of `equal`, `mw` and `laau`.
 pub(crate) fn bench() -> Bench {
@@ -23,7 +22,7 @@ pub(crate) fn bench() -> Bench {
     bench
 }
 
-fn parsed(text: &str) -> Value {
+pub(crate) fn parsed(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
@@ -358,6 +357,12 @@ fn files_that_are_mixed_up_are_told_apart() {
         "",
         "error: report/mw.policy: this is a policy file, not a model\nhint: name it with --policy-file\n",
     );
+    bench.check_failure(
+        "decide --budget 80 --model m --guard report/mv.policy",
+        "",
+        "error: report/mv.policy: no such file or directory\n\
+         hint: a guard takes the name of a policy, or a policy file: `laau compare -o DIR` writes them\n",
+    );
     for (command, hint) in [
         ("decide --budget 80 --policy-file m", "name it with --model"),
         (
@@ -381,118 +386,6 @@ fn files_that_are_mixed_up_are_told_apart() {
         "",
         "error: report/mw.policy: this is a policy file, not a model\nhint: models are written by `laau train -o FILE`\n",
     );
-}
-
-#[test]
-fn contexts_that_were_made_in_different_ways_are_refused() {
-    let bench = Bench::new();
-    let mut text = String::from("host,time,load\n");
-    for time in 0..200 {
-        writeln!(text, "a,{time},{}", time * 7 % 50 + 1).unwrap();
-    }
-    bench.write("load.csv", text);
-    for normalisation in ["percent", "none"] {
-        let command = format!(
-            "import table load.csv --series host --time time --values load --horizon 5 --split 20,5,5 --split-by time --gap 1 \
-             --budget 20:30 --normalisation {normalisation} -o {normalisation}"
-        );
-        let run = bench.run(&command, "");
-        assert_eq!(run.status, Some(0), "{}", run.stderr);
-    }
-    let compare = "compare --train percent/train.parquet --validation percent/validation.parquet --policies equal,dgd -q";
-    let run = bench.run(&format!("{compare} --test percent/test.parquet -o report"), "");
-    assert_eq!(run.status, Some(0), "{}", run.stderr);
-    let train = |set: &str| {
-        format!(
-            "train --train {set}/train.parquet --validation {set}/validation.parquet --phases 1:0.01 -q -o {set}.safetensors"
-        )
-    };
-    for set in ["percent", "none"] {
-        assert_eq!(bench.run(&train(set), "").status, Some(0));
-    }
-    // Files of CSV do not say how their contexts were made.
-    let mut plain = String::from("episode,step,context,budget\n");
-    for step in 0..5 {
-        writeln!(plain, "0,{step},0.5,100").unwrap();
-    }
-    bench.write("plain.csv", plain);
-    for command in [
-        &format!("{compare} --test none/test.parquet"),
-        "evaluate --test plain.csv --model percent.safetensors --model none.safetensors",
-        "evaluate --test plain.csv --model none.safetensors --guard report/equal.policy",
-        "compare --train none/train.parquet --validation none/validation.parquet --policies equal -q --test plain.csv \
-         --guard report/equal.policy",
-        "evaluate --test none/test.parquet --model percent.safetensors",
-        "evaluate --test none/test.parquet --policy-file report/dgd.policy",
-        "learn --episodes none/test.parquet --model percent.safetensors",
-        "evaluate --test none/test.parquet --model none.safetensors --guard report/equal.policy",
-        "decide --budget 100 --model none.safetensors --guard report/equal.policy",
-        &format!(
-            "{} --guard report/equal.policy",
-            train("none").replace("-o none", "-o other")
-        ),
-    ] {
-        let run = bench.run(command, "");
-        assert_eq!(run.status, Some(1), "laau {command}: {}", run.stderr);
-        assert!(
-            run.stderr
-                .contains("were made of readings in different ways: normalisation `"),
-            "laau {command}: {}",
-            run.stderr
-        );
-    }
-    for command in [
-        "evaluate --test plain.csv --model none.safetensors -q",
-        "evaluate --test plain.csv --policy-file report/equal.policy --guard report/dgd.policy -q",
-    ] {
-        let run = bench.run(command, "");
-        assert_eq!(run.status, Some(0), "laau {command}: {}", run.stderr);
-    }
-}
-
-#[test]
-fn a_table_that_is_not_of_episodes_is_sent_to_the_import() {
-    let bench = bench();
-    bench.write("load.csv", "host,minute,load\na,0,1\n");
-    bench.check_failure(
-        "train --train load.csv --validation sets/validation.parquet -o n",
-        "",
-        "error: load.csv: expected a column `context`, found host, minute, load\n\
-         hint: this is a table, but not of episodes: make some of it with `laau import table`\n",
-    );
-}
-
-#[test]
-fn contexts_that_need_their_units_are_told_where_they_were_normalised() {
-    let bench = Bench::new();
-    let rows: String = (0..200)
-        .map(|time| format!("a,{time},{}\n", 20 + time * 7 % 50))
-        .collect();
-    bench.write("prices.csv", format!("series,time,value\n{rows}"));
-    for (normalisation, told) in [("min-max", true), ("none", false)] {
-        bench.stdout(
-            &format!(
-                "import table prices.csv --horizon 5 --split 20,5,5 --split-by time --normalisation {normalisation} -o sets"
-            ),
-            "",
-        );
-        let run = bench.run(&format!("{COMPARE} --problem trading --policies equal"), "");
-        assert_eq!(run.status, Some(0), "{}", run.stderr);
-        let expected = "sets/train.parquet: contexts were made with --normalisation min-max, and `trading` takes readings as they are";
-        assert_eq!(run.stderr.contains(expected), told, "{}", run.stderr);
-    }
-}
-
-#[test]
-fn a_minibatch_is_at_most_the_set() {
-    let bench = bench();
-    let train = |batch: &str, file: &str| {
-        bench.stdout(&format!("{TRAIN} --phases 2:0.005 --batch {batch} -o {file}"), "");
-        bench.stdout(&format!("inspect {file} --format json"), "")
-    };
-    // There are 40 episodes, and eight gigabytes of places in a minibatch of 10⁹.
-    let digests = [train("40", "a"), train("1000000000", "b")].map(|text| parsed(&text)["summary"].clone());
-    assert_eq!(digests[0], digests[1]);
 }
 
 #[test]

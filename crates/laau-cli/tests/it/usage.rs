@@ -120,15 +120,15 @@ fn bad_configurations_are_told_with_the_nearest_key() {
     };
     check(
         "[problem]\nuper = 3.0\n",
-        "error: bad.toml: unknown key `uper` in [problem]\nhint: did you mean `upper`?\n",
+        "error: bad.toml, line 2: unknown key `uper` in [problem]\nhint: did you mean `upper`?\n",
     );
     check(
         "[probelm]\nupper = 3.0\n",
-        "error: bad.toml: unknown section [probelm]\nhint: did you mean `problem`?\n",
+        "error: bad.toml, line 1: unknown section [probelm]\nhint: did you mean `problem`?\n",
     );
     check(
         "problem = 3\n",
-        "error: bad.toml: expected a section [problem], found a value\n\
+        "error: bad.toml, line 1: expected a section [problem], found a value\n\
          hint: write [problem] on a line of its own, and its keys below\n",
     );
     check(

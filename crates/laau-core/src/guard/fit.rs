@@ -161,6 +161,6 @@ impl Fitted {
         let mut fitted = Self::new(guarded).with_document(document.map(|document| document.to_document()));
         fitted.parameters.clone_from(&advice.parameters);
         fitted.gradients = advice.gradients;
-        Ok(fitted.with("guard", &*guard).with("guard level", level))
+        Ok(fitted.with("guard", &*guard).with("guard_level", level))
     }
 }

@@ -128,7 +128,7 @@ mod tests {
         }
         let (sender, ended) = channel();
         drop(Ahead::new(Endless(sender)).unwrap());
-        let waited = ended.recv_timeout(std::time::Duration::from_secs(60));
+        let waited = ended.recv_timeout(std::time::Duration::from_mins(1));
         assert_eq!(waited, Err(std::sync::mpsc::RecvTimeoutError::Disconnected));
     }
 }

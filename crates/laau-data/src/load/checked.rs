@@ -207,8 +207,8 @@ impl<'a> CheckedTrace<'a> {
             return Err(Error::UnsortedTime {
                 cell: cell(),
                 series: series(),
-                time: self.trace.show_time(time),
-                previous: self.trace.show_time(previous),
+                time: self.trace.show_time(time).into(),
+                previous: self.trace.show_time(previous).into(),
             });
         }
         let Some(distance) = time.checked_sub(previous) else {

@@ -9,11 +9,9 @@ use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
 use crate::error::Error;
+use crate::load::thrift::ThriftReader;
 
 const MAGIC: &[u8; 4] = b"PAR1";
-
-/// Structures within structures; the real format has fewer than ten.
-const DEEPEST: usize = 32;
 
 /// Refuses a file whose footer contradicts itself. Non-Parquet files are left to the decoder.
 ///
@@ -49,99 +47,6 @@ fn footer(file: &Path) -> std::io::Result<Option<Vec<u8>>> {
     reader.seek(SeekFrom::Start(length - 8 - footer))?;
     reader.take(footer).read_to_end(&mut bytes)?;
     Ok(Some(bytes))
-}
-
-/// The unread bytes of a footer. Every method returns `None` where they end early or are malformed.
-struct ThriftReader<'a>(&'a [u8]);
-
-impl ThriftReader<'_> {
-    fn byte(&mut self) -> Option<u8> {
-        let (first, rest) = self.0.split_first()?;
-        self.0 = rest;
-        Some(*first)
-    }
-
-    fn skip(&mut self, count: u64) -> Option<()> {
-        self.0 = self.0.get(usize::try_from(count).ok()?..)?;
-        Some(())
-    }
-
-    /// An integer of seven bits a byte, the lowest first.
-    fn varint(&mut self) -> Option<u64> {
-        let mut value = 0;
-        for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte & 0x80 == 0 {
-                return Some(value);
-            }
-        }
-        None
-    }
-
-    /// Fields up to the byte that ends them.
-    fn structure(&mut self, depth: usize) -> Option<()> {
-        if depth > DEEPEST {
-            return None;
-        }
-        loop {
-            let head = self.byte()?;
-            if head == 0 {
-                return Some(());
-            }
-            // A field number that is not within 15 of the last one follows as an integer.
-            if head >> 4 == 0 {
-                self.varint()?;
-            }
-            match head & 0x0f {
-                // A Boolean is encoded in the type of its field.
-                1 | 2 => {}
-                kind => self.value(kind, depth)?,
-            }
-        }
-    }
-
-    fn value(&mut self, kind: u8, depth: usize) -> Option<()> {
-        match kind {
-            1..=3 => self.byte().map(|_| ()),
-            4..=6 => self.varint().map(|_| ()),
-            7 => self.skip(8),
-            8 => {
-                let length = self.varint()?;
-                self.skip(length)
-            }
-            9 | 10 => {
-                let head = self.byte()?;
-                let count = match head >> 4 {
-                    15 => self.varint()?,
-                    few => u64::from(few),
-                };
-                self.values(count, &[head & 0x0f], depth)
-            }
-            11 => match self.varint()? {
-                0 => Some(()),
-                count => {
-                    let kinds = self.byte()?;
-                    self.values(count, &[kinds >> 4, kinds & 0x0f], depth)
-                }
-            },
-            12 => self.structure(depth + 1),
-            _ => None,
-        }
-    }
-
-    /// Reads `count` elements; each takes at least one byte, so there cannot be more elements than bytes.
-    fn values(&mut self, count: u64, kinds: &[u8], depth: usize) -> Option<()> {
-        if count > self.0.len() as u64 || depth > DEEPEST {
-            return None;
-        }
-        for _ in 0..count {
-            for &kind in kinds {
-                self.value(kind, depth + 1)?;
-            }
-        }
-        Some(())
-    }
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ use crate::load::block::{
 use crate::load::decoder::{DAMAGED, Panicked, decode};
 use crate::load::footer;
 use crate::load::foreign::foreign;
+use crate::load::pages::are_sound;
 use crate::load::text::Texts;
 use crate::load::time::{Times, stamp};
 
@@ -36,6 +37,14 @@ pub(crate) fn read_parquet(
 ) -> Result<u64, Error> {
     let opened = open(file)?;
     let columns = check(file, layout, wanted, &opened)?;
+    let mut source = File::open(file).map_err(|source| io(file, source))?;
+    if !are_sound(&mut source, &opened.metadata, columns).map_err(|source| io(file, source))? {
+        return Err(Error::Unreadable {
+            file: file.to_path_buf(),
+            rows: 0,
+            reason: "the pages of its columns are not where or what its footer says".to_owned(),
+        });
+    }
     let rows = Arc::new(AtomicU64::new(0));
     let failure = Arc::new(Mutex::new(None));
     // Whether that is enough.
@@ -65,7 +74,6 @@ pub(crate) fn read_parquet(
                 .map(|_| ())
         })
     } else {
-        let source = File::open(file).map_err(|source| io(file, source))?;
         decode(|| read_row_groups(&source, &opened.metadata, columns, limit, each))
     };
     if let Some(error) = lock(&failure).take() {

@@ -12,8 +12,9 @@ use crate::load::trace::Readings;
 
 /// Files that are read at the same time.
 const FILES_AT_ONCE: usize = 2;
-/// Capacity of the queue of batches of one file.
-const BATCHES_WAITING: usize = 64;
+/// Capacity of the queue of batches of one file, a quarter of a megabyte of text each. The next file is unpacked while this one is, as
+/// far as there is room; with little of it, one processor would wait.
+const BATCHES_WAITING: usize = 256;
 
 /// Turns a block of a file into readings.
 pub(crate) type Convert = dyn Fn(&Arc<Path>, Block) -> Result<Readings, Error> + Send + Sync;
@@ -73,6 +74,9 @@ fn read_file(
     }
 }
 
+/// A file with the time in its first row.
+pub(crate) type Timed = (i64, (PathBuf, Layout));
+
 /// Sorts files by the times in their first rows, and returns both; files with the same first time keep the order of their names.
 ///
 /// # Errors
@@ -81,7 +85,7 @@ pub(crate) fn sort_by_first_time(
     files: Vec<(PathBuf, Layout)>,
     wanted: &[Wanted],
     time: usize,
-) -> Result<Vec<(i64, (PathBuf, Layout))>, Error> {
+) -> Result<Vec<Timed>, Error> {
     let mut timed = Vec::with_capacity(files.len());
     for file in files {
         let first = first_block(&file, wanted)?.and_then(|block| block.integers(time).first().copied());

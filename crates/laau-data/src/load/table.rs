@@ -9,7 +9,7 @@ use crate::error::{Cell, CellFault, Error, invalid, printable};
 use crate::load::block::{Format, Kind, Layout, Wanted, column_names, find_names, missing_column};
 use crate::load::cells::Csv;
 use crate::load::parquet::times_of_type;
-use crate::load::stream::{Convert, first_block, sort_by_first_time, stream};
+use crate::load::stream::{Convert, Timed, first_block, sort_by_first_time, stream};
 use crate::load::text::Texts;
 use crate::load::time::{TimeUnit, Times, is_date_in_digits, stamp};
 use crate::load::trace::{Irregular, Order, Readings, Step, Trace, ValueColumn, expand};
@@ -147,7 +147,7 @@ fn first_times(file: &(PathBuf, Layout), wanted: &[Wanted]) -> Result<Times, Err
 ///
 /// # Errors
 /// A date without dashes, times since 1970 in another unit than those of the file before.
-fn check_numbers(files: &[(i64, (PathBuf, Layout))], time: &str) -> Result<(), Error> {
+fn check_numbers(files: &[Timed], time: &str) -> Result<(), Error> {
     let refuse = |(file, layout): &(PathBuf, Layout), fault, expected, found: String| {
         let row = 1 + u64::from(matches!(layout.format, Format::Csv(csv) if csv.header));
         let found = format!("{found} (if that is a count, give its step)");

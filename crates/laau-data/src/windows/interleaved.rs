@@ -56,8 +56,8 @@ pub(crate) fn interleaved(trace: &dyn Trace, options: &EpisodeOptions) -> Result
             return Err(Error::UnsortedTime {
                 cell: Cell::new(reading.file, reading.run.row, time_column.as_str()),
                 series: reading.run.series.to_owned(),
-                time: trace.show_time(reading.time),
-                previous: trace.show_time(now),
+                time: trace.show_time(reading.time).into(),
+                previous: trace.show_time(now).into(),
             });
         }
         if reading.time > now {

@@ -80,7 +80,7 @@ fn the_policy_of_a_fit_behind_a_guard_is_guarded() {
     };
     let fitted = laau(EngineKind::Fused).fit(&task(), sets, 3, &mut ()).unwrap();
     assert_eq!(fitted.parameters["guard"], Parameter::Word("constant".to_owned()));
-    assert_eq!(fitted.parameters["guard level"], Parameter::Number(LEVEL));
+    assert_eq!(fitted.parameters["guard_level"], Parameter::Number(LEVEL));
     // The model alone would be another policy.
     assert!(fitted.document.is_none());
     let Player::Online(policy) = fitted.player else {

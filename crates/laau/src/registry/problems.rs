@@ -202,7 +202,7 @@ impl ProblemSpec {
                 alpha,
             }) => task(VmAllocation::new(
                 *alpha,
-                vec![*lower; check_actions("vm-allocation", *actions)?],
+                vec![*lower; check_pairs("vm-allocation", *actions)?],
                 vec![*upper; *actions],
             )?),
             Self::Wireless(WirelessSpec {
@@ -247,13 +247,21 @@ impl ProblemSpec {
 
 /// Refuses sizes that no machine has the memory for.
 fn check_actions(problem: &str, actions: usize) -> Result<usize, Error> {
-    const MOST: usize = 1_000_000;
-    if actions <= MOST {
+    check_most(problem, actions, 1_000_000)
+}
+
+/// The same where a solver keeps a number for each pair of actions: a few gigabytes at most.
+fn check_pairs(problem: &str, actions: usize) -> Result<usize, Error> {
+    check_most(problem, actions, 10_000)
+}
+
+fn check_most(problem: &str, actions: usize, most: usize) -> Result<usize, Error> {
+    if actions <= most {
         return Ok(actions);
     }
     Err(Error::InvalidProblem {
         problem: problem.to_owned(),
-        reason: format!("expected at most {MOST} actions, found {actions}"),
+        reason: format!("expected at most {most} actions, found {actions}"),
     })
 }
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use laau_baselines::{
-    AvgLt, CrPursuit, DualDescent, DualDescentParameters, Equal, Mirror, Predictor, Resolve, Rule, Start,
+    AvgLt, CrPursuit, DualDescent, DualDescentParameters, Equal, Mirror, Predictor, PriceScale, Resolve,
+    Rule, Start,
 };
 use laau_core::{Policy, Query, Solutions, StepSolver as _, Task};
 
@@ -14,7 +15,7 @@ fn parameters_of(kind: PolicyKind) -> Option<&'static [&'static str]> {
     match kind {
         PolicyKind::Equal => Some(&[]),
         PolicyKind::AvgLt => Some(&["multiplier", "mean-context"]),
-        PolicyKind::Dgd | PolicyKind::Mw => Some(&["step-size", "start"]),
+        PolicyKind::Dgd | PolicyKind::Mw => Some(&["step-size", "start", "price-scale"]),
         PolicyKind::CrPursuit => Some(&["ratio"]),
         PolicyKind::Ce => Some(&["mean-context", "strength"]),
         _ => None,
@@ -27,7 +28,7 @@ fn range_of(kind: PolicyKind, parameter: &str) -> (&'static str, fn(f64) -> bool
     const NOT_NEGATIVE: (&str, fn(f64) -> bool) = ("a number of at least 0", |value| value >= 0.0);
     match (kind, parameter) {
         // Prices that are multiplied never leave 0.
-        (_, "step-size") | (PolicyKind::Mw, "start") => POSITIVE,
+        (_, "step-size" | "price-scale") | (PolicyKind::Mw, "start") => POSITIVE,
         (_, "start" | "strength" | "multiplier") => NOT_NEGATIVE,
         (_, "ratio") => ("a number of at least 1", |value| value >= 1.0),
         // A mean context is checked by the problem.
@@ -51,7 +52,7 @@ fn needs_data(kind: PolicyKind) -> Error {
         PolicyKind::LaauResidual => {
             "train a model with `laau train --form residual`, and give it with --model"
         }
-        _ => "`laau compare` fits and reports it; choose another policy here",
+        _ => "`laau compare -o DIR` fits it and writes its file: give that with --policy-file",
     };
     Error::parameter(format_args!("policy `{kind}` needs data to learn from"), hint)
 }
@@ -100,7 +101,10 @@ pub fn untuned(
             let stock = DualDescentParameters {
                 step_size: parameters.number("step-size", 1.0)?,
                 start: Start::Scaled(parameters.number("start", 1.0)?),
-                ..DualDescentParameters::default()
+                scale: match parameters.get("price-scale") {
+                    Some(scale) => PriceScale::Given(scale.to_vec()),
+                    None => PriceScale::FirstStep,
+                },
             };
             Box::new(DualDescent::new(task, mirror, stock)?)
         }
