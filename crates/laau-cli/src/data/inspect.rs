@@ -75,7 +75,7 @@ pub(crate) fn run(arguments: &InspectArgs) -> Result<(), Failure> {
         Kind::Checkpoint => checkpoint(path)?,
         Kind::Policy => policy(path)?,
         Kind::Journal => journal(path)?,
-        Kind::Report => report(path)?,
+        Kind::Report => report(path, arguments.kind.is_some())?,
         Kind::AzureVm => {
             let options = laau::data::AzureVmOptions {
                 paths: vec![pattern(path)],
@@ -103,10 +103,17 @@ pub(crate) fn run(arguments: &InspectArgs) -> Result<(), Failure> {
             {
                 figures(path)?
             }
-            // A table without the columns of episodes may be a trace.
-            Err(laau::data::Error::MissingColumn { .. }) if arguments.kind.is_none() => trace(&Table::open(
-                arguments.table_section()?.options(&[pattern(path)]),
-            )?)?,
+            // A table without the columns of episodes may be a trace; without those, too, it has figures.
+            Err(laau::data::Error::MissingColumn { .. }) if arguments.kind.is_none() => {
+                match Table::open(arguments.table_section()?.options(&[pattern(path)])) {
+                    Err(laau::data::Error::MissingColumn { .. })
+                        if arguments.table.0 == TableSection::default() =>
+                    {
+                        figures(path)?
+                    }
+                    opened => trace(&opened?)?,
+                }
+            }
             Err(error) => return Err(error.into()),
         },
     };
@@ -482,7 +489,30 @@ fn shown(value: &impl serde::Serialize) -> String {
     text.trim_matches('"').to_owned()
 }
 
-fn report(path: &Path) -> Result<(String, Value), Failure> {
+/// What commands print as JSON: one object, or one per line, of which the last is shown.
+fn objects(values: &[Value]) -> (String, Value) {
+    let mut rows = vec![
+        ("kind", "figures".to_owned()),
+        ("objects", values.len().to_string()),
+    ];
+    let last = values.last().and_then(Value::as_object);
+    rows.extend(last.into_iter().flatten().map(|(name, value)| {
+        let words = match value {
+            Value::Object(fields) => format!("{} keys", fields.len()),
+            Value::Array(entries) => format!("{} entries", entries.len()),
+            Value::Number(number) => number.as_f64().map_or_else(|| number.to_string(), four_digits),
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        (name.as_str(), words)
+    }));
+    (
+        facts(&rows),
+        json!({"kind": "figures", "objects": values.len(), "last": values.last()}),
+    )
+}
+
+fn report(path: &Path, is_expected: bool) -> Result<(String, Value), Failure> {
     let no_report = |reason: &str| {
         Failure::new(
             format_args!("{}: no report: {reason}", path.display()),
@@ -490,12 +520,19 @@ fn report(path: &Path) -> Result<(String, Value), Failure> {
         )
     };
     let text = output::read_text(path, "check the path and its permissions")?;
-    let report: Value = serde_json::from_str(&text).map_err(|error| no_report(&error.to_string()))?;
+    let lines = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
+    let values: Vec<Value> = lines
+        .collect::<Result<_, _>>()
+        .map_err(|error| no_report(&error.to_string()))?;
+    let report = values.first().unwrap_or(&Value::Null);
     let (Some(problem), Some(horizon), Some(policies)) = (
         report.get("problem").and_then(Value::as_str),
         report.get("horizon").and_then(Value::as_u64),
         report.get("policies").and_then(Value::as_object),
     ) else {
+        if !is_expected && values.iter().all(Value::is_object) {
+            return Ok(objects(&values));
+        }
         return Err(no_report("expected the keys problem, horizon and policies"));
     };
     let facts = facts(&[
@@ -530,7 +567,7 @@ fn report(path: &Path) -> Result<(String, Value), Failure> {
         })
         .collect();
     let heading = ["policy", "utility", "of opt", "remaining %", "violations"];
-    Ok((format!("{facts}\n{}", align(&heading, &rows)), report))
+    Ok((format!("{facts}\n{}", align(&heading, &rows)), report.clone()))
 }
 
 pub(super) fn facts(rows: &[(&str, String)]) -> String {

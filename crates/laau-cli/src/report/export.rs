@@ -87,6 +87,24 @@ pub(super) fn write(
     staged.commit()
 }
 
+/// Files of other reports in a folder: steps, and policies if this report has some.
+pub(super) fn of_others(folder: &Path, report: &Report, steps: bool) -> Vec<String> {
+    let written: Vec<String> = (report.policies.iter())
+        .filter(|policy| policy.runs[0].fitted.document.is_some())
+        .map(|policy| format!("{}.policy", policy.name))
+        .collect();
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut others: Vec<String> = entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| match name.strip_suffix(".policy") {
+            Some(policy) => !written.is_empty() && !written.contains(name) && policy != INCUMBENT,
+            None => name == "steps.parquet" && !steps,
+        })
+        .collect();
+    others.sort_unstable();
+    others
+}
+
 /// Every policy with every seed. One that draws nothing has the same rows under each.
 fn played(report: &Report) -> impl Iterator<Item = (&str, u64, &Run)> {
     report.policies.iter().flat_map(|policy| {

@@ -75,6 +75,14 @@ impl ReportArgs {
         if report.unfinished.is_empty() || finished > 0 {
             if let Some(folder) = &self.output {
                 export::write(folder, report, task, sets, problem, self.steps)?;
+                let others = export::of_others(folder, report, self.steps);
+                if !others.is_empty() {
+                    output::talk(format_args!(
+                        "note: {} also holds {}, which this report is not about",
+                        folder.display(),
+                        others.join(", ")
+                    ));
+                }
             }
             output::print(self.format.text(report)?)?;
         }

@@ -171,7 +171,7 @@ fn a_report_is_described() {
     insta::assert_snapshot!("inspect_report", bench.stdout("inspect summary.json", ""));
     bench.write("other.json", "{\"a\":1}");
     bench.check_failure(
-        "inspect other.json",
+        "inspect --kind report other.json",
         "",
         "error: other.json: no report: expected the keys problem, horizon and policies\n\
          hint: reports are the summary.json that `laau compare -o DIR` writes\n",

@@ -154,6 +154,63 @@ fn a_least_action_of_zero_is_taken_where_it_is_zero() {
 }
 
 #[test]
+fn what_is_left_of_another_report_is_told() {
+    let bench = bench();
+    let run = bench.run(&format!("{COMPARE} --policies equal -o report"), "");
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    assert_eq!(
+        run.stderr,
+        "note: report also holds laau.policy, mw.policy, steps.parquet, which this report is not about\n"
+    );
+    let run = bench.run(
+        &format!("{COMPARE} --policies equal,mw,laau --phases 1:0.005 --steps -o report"),
+        "",
+    );
+    assert_eq!((run.status, &*run.stderr), (Some(0), ""));
+}
+
+#[test]
+fn everything_that_commands_print_is_described() {
+    let bench = bench();
+    let told = bench.stdout(&format!("{TRAIN} --phases 1:0.005 -o n"), "");
+    bench.write("train.json", told);
+    bench.write(
+        "compared.csv",
+        bench.stdout(&format!("{COMPARE} --policies equal --format csv"), ""),
+    );
+    bench.write(
+        "compared.json",
+        bench.stdout(&format!("{COMPARE} --policies equal --format json"), ""),
+    );
+    for format in ["csv", "json"] {
+        let rounds = bench.stdout(
+            &format!("learn --episodes sets/test.parquet --model m --format {format}"),
+            "",
+        );
+        bench.write(&format!("rounds.{format}"), rounds);
+    }
+    for (file, expected) in [
+        ("train.json", "weights "),
+        ("compared.csv", "fraction_of_opt"),
+        ("compared.json", "report"),
+        ("rounds.csv", "running_utility"),
+        ("rounds.json", "utility"),
+    ] {
+        let told = bench.stdout(&format!("inspect {file}"), "");
+        assert!(told.contains(expected), "{file}: {told}");
+        assert!(parsed(&bench.stdout(&format!("inspect {file} --format json"), "")).is_object());
+    }
+    // A table with other names is still sent to its flags.
+    bench.write("t.csv", "series,when,value\na,0,1\n");
+    assert!(
+        bench
+            .run("inspect t.csv --time at", "")
+            .stderr
+            .contains("expected a column `at`")
+    );
+}
+
+#[test]
 fn an_unknown_key_is_told_with_its_line() {
     let bench = Bench::new();
     for (text, expected) in [
