@@ -116,8 +116,9 @@ impl ProblemSection {
         if self.name.as_deref().is_some_and(|name| name != known.name()) {
             return self.spec();
         }
+        let section = self.named(known.name())?;
         let mut keys = Table::try_from(known).hint("this is a mistake in laau itself: please report it")?;
-        let said = table(self)?;
+        let said = table(&section)?;
         if said.keys().all(|key| keys.contains_key(key)) {
             keys.extend(said);
             if let Ok(spec) = ProblemSpec::deserialize(keys) {
@@ -125,23 +126,17 @@ impl ProblemSection {
             }
         }
         // What does not go together says so.
-        Self {
-            name: Some(known.name().to_owned()),
-            ..self.clone()
-        }
-        .spec()
+        section.spec()
     }
 
-    /// The problem, with every parameter.
-    pub(crate) fn spec(&self) -> Result<ProblemSpec, Failure> {
-        /// Problems whose least action is 0, and cannot be another.
+    /// The section of a problem, without a least action where that is 0 and cannot be another.
+    fn named(&self, name: &str) -> Result<Self, Failure> {
         const FROM_ZERO: [&str; 3] = ["llm-tokens", "trading", "wireless"];
         let mut section = Self {
-            name: self.name.clone().or(Self::defaults().name),
+            name: Some(name.to_owned()),
             ..self.clone()
         };
-        let name = section.name.clone().unwrap_or_default();
-        if FROM_ZERO.contains(&name.as_str())
+        if FROM_ZERO.contains(&name)
             && let Some(lower) = section.lower.take()
             && lower != 0.0
         {
@@ -150,6 +145,13 @@ impl ProblemSection {
                 "leave --lower out",
             ));
         }
+        Ok(section)
+    }
+
+    /// The problem, with every parameter.
+    pub(crate) fn spec(&self) -> Result<ProblemSpec, Failure> {
+        let name = self.name.clone().or(Self::defaults().name).unwrap_or_default();
+        let section = self.named(&name)?;
         if !ProblemSpec::NAMES.contains(&name.as_str()) {
             return Err(registry::Error::Unknown {
                 what: "problem",

@@ -404,14 +404,11 @@ impl Journal {
             let line = &rest[..end.unwrap_or(rest.len())];
             let Some((content, checksum)) = unseal(line, self.checksum) else {
                 let is_last = end.is_none_or(|end| end + 1 == rest.len());
+                let start = bytes.len() - rest.len();
                 // A line without an end, or with blocks of zeros that never reached the disk. Lines after it are of its batch.
                 let is_torn = self.length > 0
                     && !has_flipped_bit(line, self.checksum)
-                    && (end.is_none()
-                        || has_torn_blocks(
-                            bytes,
-                            bytes.len() - rest.len()..bytes.len() - rest.len() + line.len(),
-                        ))
+                    && (end.is_none() || has_torn_blocks(bytes, start..start + line.len()))
                     && (is_last || !any_synced_after(&rest[line.len() + 1..], records.len()));
                 if !is_torn {
                     return Err(self.damaged(number));

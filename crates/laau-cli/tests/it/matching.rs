@@ -140,6 +140,21 @@ fn a_least_action_of_zero_is_taken_where_it_is_zero() {
             &format!("error: problem `{problem}`: the least action is 0, found lower = 1\nhint: leave --lower out\n"),
         );
     }
+    // Beside a file that has other bounds, too.
+    bench.stdout(
+        "generate --problem trading --upper 7 --horizon 4 --split 6,3,3 -o sets",
+        "",
+    );
+    bench.stdout(
+        &format!("{TRAIN} --problem trading --upper 7 --phases 1:0.01 -o m"),
+        "",
+    );
+    let decide = "decide --model m --budget 12";
+    let lines = contexts(&[1.0]);
+    assert_eq!(
+        bench.stdout(&format!("{decide} --lower 0"), &lines),
+        bench.stdout(decide, &lines)
+    );
     let run = bench.run(
         "generate --problem vm-allocation --actions 1000000 --horizon 4 --episodes 2 -o f.parquet",
         "",
