@@ -5,6 +5,7 @@ mod import;
 mod inspect;
 mod kind;
 mod preview;
+mod printed;
 
 use std::path::{Path, PathBuf};
 
