@@ -127,3 +127,12 @@ fn a_command_that_is_refused_leaves_no_folder() {
         assert!(!bench.path().join("new").exists(), "laau {command}");
     }
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_log_goes_into_the_pipe_that_standard_output_is() {
+    let bench = bench();
+    let told = bench.stdout(&format!("{TRAIN} --phases 2:0.005 --log /dev/stdout -o n"), "");
+    assert!(told.contains("epoch,learning_rate,loss"), "{told}");
+    assert!(bench.path().join("n").exists());
+}

@@ -354,6 +354,18 @@ mod tests {
     }
 
     #[test]
+    fn ticks_since_the_year_1_are_no_nanoseconds_since_1970() {
+        // The days of a .NET clock from 2001 to 2100, 10⁷ ticks a second; 719,162 days are before 1970.
+        for year in [2001, 2024, 2099] {
+            let days = 719_162 + days_since_1970(year, 12, 31);
+            let ticks = days * 86_400 * 10_000_000;
+            assert_eq!(TimeUnit::since_1970(ticks, ticks), None, "{year}");
+        }
+        let (first, last) = (1_704_067_200_000_000_000, 1_704_153_600_000_000_000);
+        assert_eq!(TimeUnit::since_1970(first, last), Some(TimeUnit::Nanosecond));
+    }
+
+    #[test]
     fn dates_are_known_without_dashes() {
         for date in [
             20_240_131,
