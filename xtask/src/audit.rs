@@ -33,7 +33,8 @@ pub(crate) fn run(arguments: &AuditArgs, root: &Path) -> anyhow::Result<()> {
     if only == Some("files") || (only.is_none() && value_of(arguments, "--minutes").is_some()) {
         let mut files = cargo();
         files
-            .args(["test", "--quiet", "--package", "laau-cli", "--test", "it", "--"])
+            // Of the workspace: a package alone has other features, and polars would be built again.
+            .args(["test", "--quiet", "--workspace", "--test", "it", "--"])
             .args(["fuzz::", "--nocapture"])
             .env(
                 "LAAU_FUZZ_MUTATIONS",

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use laau_data::{EpisodeOptions, Error, Imported, Table, TableOptions, import};
 use tempfile::TempDir;
 
 /// A folder that goes when the test ends.
@@ -37,6 +38,16 @@ impl Folder {
             .to_string()
             .replace(&format!("{}/", self.path().display()), "")
     }
+}
+
+/// Imports rows of a table with the columns `series`, `time` and `value`.
+pub(crate) fn import_rows(rows: &str, options: &EpisodeOptions) -> Result<Imported, Error> {
+    let folder = Folder::new();
+    let table = Table::open(TableOptions {
+        paths: vec![folder.write("t.csv", format!("series,time,value\n{rows}"))],
+        ..TableOptions::default()
+    });
+    import(&table.unwrap(), options)
 }
 
 pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {

@@ -2,11 +2,9 @@
 
 use std::fmt::Write as _;
 
-use laau_data::{
-    Construction, EpisodeOptions, Error, Imported, Normalisation, Split, SplitBy, Table, TableOptions, import,
-};
+use laau_data::{Construction, EpisodeOptions, Imported, Normalisation, Split, SplitBy};
 
-use crate::files::Folder;
+use crate::files::import_rows as run;
 
 fn options([train, validation, test]: [usize; 3]) -> EpisodeOptions {
     EpisodeOptions {
@@ -19,15 +17,6 @@ fn options([train, validation, test]: [usize; 3]) -> EpisodeOptions {
         },
         ..EpisodeOptions::default()
     }
-}
-
-fn run(rows: &str, options: &EpisodeOptions) -> Result<Imported, Error> {
-    let folder = Folder::new();
-    let table = Table::open(TableOptions {
-        paths: vec![folder.write("t.csv", format!("series,time,value\n{rows}"))],
-        ..TableOptions::default()
-    });
-    import(&table.unwrap(), options)
 }
 
 /// A reading for every minute of each series in some hours.
